@@ -100,7 +100,7 @@ def examples(translator, pairs):
                     continue
                 logs, owners = each.logs, each.segment.vocabulary.words(each.hypotheses[0].tokens)[1]
                 sentences.append((sum(logs) / len(logs), right))
-                for n, good in enumerate(right_words(each.words, reference)):
+                for n, good in enumerate(right_words(each.words(each.pair[1]), reference)):
                     words.append((min(log for log, owner in zip(logs, owners, strict=False) if owner == n), good))
     return sentences, words
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from regard.drawing import Picture
     from regard.watching import Link
     from regard.watching.capture.links import Without
-
-__all__ = ["Alternative", "Tokenizer", "TranslatedSegment", "Translation", "by_words", "read_back", "record_attention"]
 
 _START = "<start>"  # what the decoder reads first; its id is that of padding
 _REPR = 60  # cells of each text in a prompt
@@ -70,28 +68,16 @@ class TranslatedSegment:
         return self.hypotheses[min(rank, len(self.hypotheses) - 1)]
 
     @property
-    def source_tokens(self) -> list[str]:
-        """The subwords of the source; the words of what is copied."""
-        return self.segment.vocabulary.pieces(self.segment.ids) or self.segment.text.split()
+    def pair(self) -> tuple[list[int], list[int]]:
+        """The ids of the source and of the best translation, without their ends; none of what is copied."""
+        return (self.segment.ids, self.hypotheses[0].tokens) if self.hypotheses else ([], [])
 
-    @property
-    def tokens(self) -> list[str]:
-        """The subwords of the best translation; the words of what is copied."""
-        if not self.hypotheses:
-            return self.segment.text.split()
-        return self.segment.vocabulary.pieces(self.hypotheses[0].tokens)
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The subwords of the source or the translation; the words of what is copied."""
+        return self.segment.vocabulary.pieces(ids) if self.hypotheses else self.segment.text.split()
 
-    @property
-    def source_words(self) -> list[str]:
-        """The words of the source, as `alignment` counts them."""
-        return self._words(self.segment.ids)
-
-    @property
-    def words(self) -> list[str]:
-        """The words of the best translation, as `alignment` counts them."""
-        return self._words(self.hypotheses[0].tokens if self.hypotheses else [])
-
-    def _words(self, ids: Sequence[int]) -> list[str]:
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The words of the source or the translation, as `alignment` counts them."""
         if not self.hypotheses:
             return self.segment.text.split()
         return [show_marks(word, self.segment.marks) for word in self.segment.vocabulary.words(ids)[0]]
@@ -101,8 +87,7 @@ class TranslatedSegment:
         """Words of the best translation × words of the source; what is copied is aligned with itself."""
         if not self.hypotheses:
             return torch.eye(len(self.segment.text.split()))
-        vocabulary, source, target = self.segment.vocabulary, self.segment.ids, self.hypotheses[0].tokens
-        rows, columns = vocabulary.words(target)[1], vocabulary.words(source)[1]
+        columns, rows = (self.segment.vocabulary.words(ids)[1] for ids in self.pair)
         if not rows:
             return torch.zeros(0, max(columns) + 1)
         return by_words(self._reading.weights, rows, columns)
@@ -114,30 +99,26 @@ class TranslatedSegment:
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_back(self.model, [self._pair])[0]
-
-    @property
-    def _pair(self) -> tuple[list[int], list[int]]:
-        return [*self.segment.ids, self.segment.vocabulary.end], self.hypotheses[0].tokens
+        return read_back(self.model, [self.pair])[0]
 
     @staticmethod
     def read_together(segments: Sequence[TranslatedSegment]) -> None:
         """Compute the alignments and log-probabilities of many segments in few passes through the model."""
         unread = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
-        unread.sort(key=lambda each: sum(map(len, each._pair)))
+        unread.sort(key=lambda each: sum(map(len, each.pair)))
         while unread:
-            longest = sum(map(len, unread[-1]._pair))
+            longest = sum(map(len, unread[-1].pair)) + 1
             size = max(min(_READ_TOGETHER, _READ_TOKENS // longest), 1)
             batch, unread = unread[-size:], unread[:-size]
-            for each, reading in zip(batch, read_back(batch[0].model, [one._pair for one in batch]), strict=True):
+            for each, reading in zip(batch, read_back(batch[0].model, [one.pair for one in batch]), strict=True):
                 each.__dict__["_reading"] = reading
 
     @property
     def word_confidence(self) -> list[float]:
         """The confidence in each word of the best translation; what is copied is certain."""
         if not self.hypotheses:
-            return [1.0] * len(self.words)
-        owners = self.segment.vocabulary.words(self.hypotheses[0].tokens)[1]
+            return [1.0] * len(self.segment.text.split())
+        owners = self.segment.vocabulary.words(self.pair[1])[1]
         return self.calibration.of_words(self.logs, owners)
 
 
@@ -175,10 +156,10 @@ class Translation:
             best.text,
             best.score,
             ranked,
-            [token for each in segments for token in each.source_tokens],
-            [token for each in segments for token in each.tokens],
-            [word for each in segments for word in each.source_words],
-            [word for each in segments for word in each.words],
+            [token for each in segments for token in each.tokens(each.pair[0])],
+            [token for each in segments for token in each.tokens(each.pair[1])],
+            [word for each in segments for word in each.words(each.pair[0])],
+            [word for each in segments for word in each.words(each.pair[1])],
             segments,
         )
 
@@ -260,10 +241,10 @@ class Translation:
         """
         for each in self._segments:
             if not each.hypotheses:
-                yield from ((word, [(word, 1.0)]) for word in each.words)
+                yield from ((word, [(word, 1.0)]) for word in each.segment.text.split())
                 continue
-            source = each.source_words
-            for word, row in zip(each.words, each.alignment.tolist(), strict=True):
+            source, target = map(each.words, each.pair)
+            for word, row in zip(target, each.alignment.tolist(), strict=True):
                 best = sorted(range(len(row)), key=lambda place: -row[place])[:most]
                 yield word, [(source[place], row[place]) for place in best]
 
@@ -272,12 +253,24 @@ class Translation:
         return self._watched(None, None, True)
 
     def _watched(self, without: Without | None, steer: Mapping[Link, float] | None, renormalise: bool) -> Record:
-        pairs = [(each.segment.ids, each.hypotheses[0].tokens) for each in self._segments if each.hypotheses]
-        pairs = [(source, target) for source, target in pairs if target]
+        pairs = [each.pair for each in self._segments if each.pair[1]]
         if not pairs:
             raise InputError("there is nothing to watch: no word of the text was translated.")
-        first, changes = self._segments[0], {"without": without, "steer": steer, "renormalise": renormalise}
-        return record_attention(first.model, first.segment.vocabulary, pairs, changes)
+        model, vocabulary = self._segments[0].model, self._segments[0].segment.vocabulary
+        tokenizer, device = Tokenizer(vocabulary, model.config.start), model.embedding.weight.device
+        with (
+            torch.no_grad(),
+            watch(model, tokenizer=tokenizer, without=without, steer=steer, renormalise=renormalise) as record,
+            progress("watching", total=len(pairs)) as advance,
+        ):
+            for source, target in pairs:
+                inputs = torch.tensor([[model.config.start, *target]], device=device)
+                with threads((len(source) + len(target)) * model.config.parameters):
+                    model(torch.tensor([[*source, vocabulary.end]], device=device), inputs)
+                advance(1)
+        # The rows of cross-attention are named after the token that they write: the target, then the end.
+        written = [vocabulary.pieces([*target, vocabulary.end]) for _, target in pairs]
+        return by_written_word(record, [Tokens(pieces, tokenizer.all_special_tokens, tokenizer) for pieces in written])
 
     def watch(
         self, *, without: Without | None = None, steer: Mapping[Link, float] | None = None, renormalise: bool = True
@@ -339,11 +332,11 @@ class Reading(NamedTuple):
 
 @torch.no_grad()
 def read_back(model: Transformer, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[Reading]:
-    """One pass through the model over pairs of source and target; weights are the mean over all heads.
+    """One pass through the model over pairs of source and target, without ends; weights are the mean over all heads.
 
     >>> import regard
     >>> model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50)).eval()
-    >>> one, two = read_back(model, [([5, 6, 7, 0], [8, 9]), ([5, 0], [8, 9, 4])])
+    >>> one, two = read_back(model, [([5, 6, 7], [8, 9]), ([5], [8, 9, 4])])
     >>> one.weights.shape, bool(torch.allclose(one.weights.sum(-1), torch.ones(2))), len(two.logs)
     (torch.Size([2, 4]), True, 4)
     """
@@ -354,7 +347,7 @@ def read_back(model: Transformer, pairs: Sequence[tuple[Sequence[int], Sequence[
 
     # The input at each position is the token before the one that is predicted there.
     inputs = padded([[config.start, *target] for _, target in pairs])
-    sources = padded([list(source) for source, _ in pairs])
+    sources = padded([[*source, config.end] for source, _ in pairs])
     with threads((inputs.numel() + sources.numel()) * config.parameters), watch(model.decoder) as record:
         logits = model(sources, inputs).float()
     logits[..., config.pad] = -torch.inf  # never generated
@@ -363,7 +356,7 @@ def read_back(model: Transformer, pairs: Sequence[tuple[Sequence[int], Sequence[
     cross = [entry for entry in record.values() if entry.kind == "cross"]
     readings = []
     for n, (source, target) in enumerate(pairs):
-        weights = torch.stack([entry[n].mean(0)[: len(target), : len(source)] for entry in cross]).mean(0)
+        weights = torch.stack([entry[n].mean(0)[: len(target), : len(source) + 1] for entry in cross]).mean(0)
         readings.append(Reading(weights.float().cpu(), logs[n][: len(target) + 1]))
     return readings
 
@@ -385,31 +378,6 @@ def by_words(
     received.index_add_(1, torch.tensor(columns), weights[:, : len(columns)])
     total = weights.new_zeros(words, others).index_add_(0, torch.tensor(rows), received)
     return total / total.sum(-1, keepdim=True).clamp_min(1e-9)
-
-
-def record_attention(
-    model: Transformer, vocabulary: Vocabulary, pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
-    changes: Mapping[str, Any] | None = None,
-) -> Record:  # fmt: skip
-    """All attention of a model on pairs of source and target ids, one pass each, as `watch` records it.
-
-    The rows of cross-attention are named after the token that they write: the target, then the end.
-    """
-    device = model.embedding.weight.device
-    tokenizer = Tokenizer(vocabulary, model.config.start)
-    with (
-        torch.no_grad(),
-        watch(model, tokenizer=tokenizer, **changes or {}) as record,
-        progress("watching", total=len(pairs)) as advance,
-    ):
-        for source, target in pairs:
-            inputs = [model.config.start, *target]
-            with threads((len(source) + len(target)) * model.config.parameters):
-                model(torch.tensor([[*source, vocabulary.end]], device=device), torch.tensor([inputs], device=device))
-            advance(1)
-    special = tokenizer.all_special_tokens
-    written = [vocabulary.pieces([*target, vocabulary.end]) for _, target in pairs]
-    return by_written_word(record, [Tokens(pieces, special, tokenizer) for pieces in written])
 
 
 class Tokenizer:
