@@ -1,13 +1,13 @@
 """`search`: the most probable targets of each source, token by token, greedy (beam = 1) or with a beam.
 
 This is the definition of the search. engine.py (on a CPU) and gpu.py (on a GPU) compute the same faster, with the same
-parts: `Hypothesis`, `grow`, `read_back` and `RepetitionGuard`.
+parts: `Hypothesis`, `grow`, `trace_back` and `RepetitionGuard`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,10 +139,10 @@ def _best(
     return values, places // size, places % size
 
 
-# Reading back
+# Tracing back
 
 
-def read_back(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
+def trace_back(history: list[Array], length_penalty: float, needed: int) -> list[list[Hypothesis]]:
     """The best targets of sentences, from the results of `grow` in each step and the number of steps."""
     totals, parents, tokens, ended, ended_parents, last = history
     sentences, steps, width = totals.shape
@@ -257,14 +257,6 @@ def _run(tokens: Sequence[int], lag: int) -> int:
 # The search
 
 
-@dataclass
-class _Sentence:
-    """The maximum length of the targets of one source, and the targets that have ended."""
-
-    limit: int
-    ended: list[Hypothesis] = field(default_factory=list)
-
-
 @torch.inference_mode()
 def search(
     model: Transformer,
@@ -298,9 +290,9 @@ def search(
     config, device = model.config, source.device
     memory, cache, visible = model.encode(source), model.cache(), source.ne(config.pad)
     longest = config.positions if max_tokens is None else min(max_tokens, config.positions)
-    lengths = visible.sum(-1).tolist()
-    sentences = [_Sentence(longest if max_tokens else longest_target(length, longest)) for length in lengths]
-    active = list(sentences)
+    limits = [longest if max_tokens else longest_target(length, longest) for length in visible.sum(-1).tolist()]
+    ended: list[list[Hypothesis]] = [[] for _ in limits]  # the targets that have ended, of each source
+    active = list(range(len(limits)))  # the sources that are still searched
     scores = torch.full((len(source), beam), -torch.inf, device=device)
     scores[:, 0] = 0.0
     tokens = torch.full((len(source) * beam, 1), config.start, device=device)
@@ -318,17 +310,17 @@ def search(
             targets = tokens[sentence_of * beam + grown.ended_parents[sentence_of, rank], 1:].tolist()
             totals = grown.ended[sentence_of, rank].tolist()
             for n, target, total in zip(sentence_of.tolist(), targets, totals, strict=True):
-                active[n].ended.append(Hypothesis(target, score(total, step, length_penalty)))
+                ended[active[n]].append(Hypothesis(target, score(total, step, length_penalty)))
         scores, parents, chosen = grown.scores, grown.parents, grown.tokens
         rows = (torch.arange(len(active), device=device)[:, None] * beam + parents).flatten()
         tokens = torch.cat([tokens[rows], chosen.view(-1, 1)], 1)
-        remaining = [n for n, sentence in enumerate(active) if len(sentence.ended) < beam and step < sentence.limit]
-        for n, sentence in enumerate(active):
-            if step >= sentence.limit and len(sentence.ended) < beam:  # keep the unfinished targets as they are
+        remaining = [n for n, each in enumerate(active) if len(ended[each]) < beam and step < limits[each]]
+        for n, each in enumerate(active):
+            if step >= limits[each] and len(ended[each]) < beam:  # keep the unfinished targets as they are
                 targets = tokens[n * beam : (n + 1) * beam, 1:].tolist()
                 for target, total in zip(targets, scores[n].tolist(), strict=True):
                     if total > -torch.inf:
-                        sentence.ended.append(Hypothesis(target, score(total, step, length_penalty), ended=False))
+                        ended[each].append(Hypothesis(target, score(total, step, length_penalty), ended=False))
         if not remaining:
             break
         kept_sources = None
@@ -342,4 +334,4 @@ def search(
         cache.pick(rows // shared, kept_sources)
         memory = memory if kept_sources is None else memory.pick(kept_sources)
         guard = guard.after(tokens[:, -1], rows)
-    return [ranked(sentence.ended, beam) for sentence in sentences]
+    return [ranked(each, beam) for each in ended]

@@ -44,7 +44,7 @@ from regard.translation.searching.definition import (
     block_width,
     grow,
     longest_target,
-    read_back,
+    trace_back,
 )
 from regard.translation.searching.engine import is_plain
 
@@ -260,7 +260,7 @@ class StaticSearch:
                 self._advance(state, step)
                 step += 1
             if ended is not None:  # meanwhile the GPU computes these steps
-                results.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
+                results.update(zip(ended[0], trace_back(ended[1], length_penalty, needed), strict=True))
                 ended = None
             done = state.done.tolist()
             left = [place for place in range(len(sentences)) if not done[place]]
@@ -279,7 +279,7 @@ class StaticSearch:
                 state = smaller
             sentences = [sentences[place] for place in left]
         if ended is not None:
-            results.update(zip(ended[0], read_back(ended[1], length_penalty, needed), strict=True))
+            results.update(zip(ended[0], trace_back(ended[1], length_penalty, needed), strict=True))
         return [results[n] for n in range(len(limits))]
 
     # A step
