@@ -93,31 +93,18 @@ def _attention(original: nn.MultiheadAttention, kind: str = "encoder") -> MultiH
     )
     if original.in_proj_weight is not None:
         _copy(converted.projection, original.in_proj_weight, bias)
-    elif original.kdim == original.embed_dim:
-        _copy(
-            converted.projection, _joined(original.q_proj_weight, original.k_proj_weight, original.v_proj_weight), bias
-        )
-    else:
-        split = [original.embed_dim, 2 * original.embed_dim]
-        b_q, b_kv = (None, None) if bias is None else bias.split(split)
+    else:  # the context has another width
+        w_k, w_v = original.k_proj_weight, original.v_proj_weight
+        if w_k.requires_grad != w_v.requires_grad:
+            raise InputError("k_proj_weight and v_proj_weight become one parameter: give them the same requires_grad.")
+        b_q, b_kv = (None, None) if bias is None else bias.split([original.embed_dim, 2 * original.embed_dim])
         _copy(converted.query, original.q_proj_weight, b_q)
-        _copy(converted.key_value, _joined(original.k_proj_weight, original.v_proj_weight), b_kv)
+        _copy(converted.key_value, torch.cat([w_k, w_v]), b_kv)
     _copy(converted.output, original.out_proj.weight, original.out_proj.bias)
     if original.bias_k is not None and original.bias_v is not None:
-        converted.bias_k, converted.bias_v = (
-            _parameter(original.bias_k.flatten()),
-            _parameter(original.bias_v.flatten()),
-        )
+        converted.bias_k = _parameter(original.bias_k.flatten())
+        converted.bias_v = _parameter(original.bias_v.flatten())
     return converted
-
-
-def _joined(*weights: Tensor) -> Tensor:
-    """Concatenate weights that are trained alike."""
-    if len({weight.requires_grad for weight in weights}) > 1:
-        raise InputError(
-            "q_proj_weight, k_proj_weight and v_proj_weight become one parameter: give them the same requires_grad."
-        )
-    return torch.cat(weights)
 
 
 def _options(original: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> dict[str, Any]:
@@ -160,11 +147,9 @@ def _layer(original: Any, causal: bool | None = None) -> EncoderLayer | DecoderL
     converted.attention = _attention(original.self_attn, "encoder" if causal is None else "decoder")
     for number, name in enumerate(norms, 1):
         setattr(converted, name, _norm(getattr(original, f"norm{number}")))
-    converted.feed_forward.dropout = _rate(original.dropout)
-    for linear, source in (
-        (converted.feed_forward.up, original.linear1),
-        (converted.feed_forward.down, original.linear2),
-    ):
+    feed_forward = converted.feed_forward
+    feed_forward.dropout = _rate(original.dropout)
+    for linear, source in ((feed_forward.up, original.linear1), (feed_forward.down, original.linear2)):
         _plain(source, nn.Linear)
         _copy(linear, source.weight, source.bias)
     return converted  # type: ignore[no-any-return]
