@@ -244,7 +244,7 @@ class Trainer:
             lines = (side for pair in pairs for side in pair)
             words = Vocabulary.train(lines, self.recipe.vocabulary, marks=self.recipe.marks)
         self.processes.await_first("vocabulary")
-        model = self.processes.bytes_of_first(words.model if words is not None else b"")
+        model = self.processes.of_first(None if words is None else words.model)
         return words or Vocabulary(model)
 
     def _links(self, corpus: Corpus, ids: list[tuple[list[int], list[int]]]) -> list[list[tuple[int, int]]]:
@@ -349,7 +349,7 @@ class Trainer:
             for rows in self._stream():
                 state["seconds"] = seconds.at(state["step"])
                 if timed:  # the rate depends on the time
-                    state["seconds"] = self.processes.number_of_first(state["seconds"])
+                    state["seconds"] = self.processes.of_first(state["seconds"])
                 rate = self._rate()
                 self.total += self._step(rows, rate)
                 state["unlogged"] += 1

@@ -6,7 +6,6 @@ one model. Without torchrun there is one process without a group, and each metho
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -143,10 +142,10 @@ class Processes:
         """function(texts), computed in shares by all processes and returned to all."""
         if self.world == 1:
             return function(texts)
-        results = [""] * len(texts)
-        share = function(texts[self.rank :: self.world])
-        for rank, data in enumerate(self._gathered(json.dumps(share).encode())):
-            results[rank :: self.world] = json.loads(data)
+        results, shares = [""] * len(texts), [[""]] * self.world
+        distributed.all_gather_object(shares, function(texts[self.rank :: self.world]))
+        for rank, share in enumerate(shares):
+            results[rank :: self.world] = share
         return results
 
     def wrap(self, model: Transformer, guides: Sequence[Guide] = (), *, shard: bool) -> Any:
@@ -186,26 +185,12 @@ class Processes:
         distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
         return bool(largest)
 
-    def number_of_first(self, number: float) -> float:
-        """The number of the first process, for all processes; faster than `of_first`."""
-        return float(self.sum(torch.tensor(number if self.first else 0.0, dtype=torch.float64)))
-
     def of_first(self, value: Any) -> Any:
-        """The value of the first process, for all processes: anything that JSON holds."""
-        return value if self.world == 1 else json.loads(self.bytes_of_first(json.dumps(value).encode()))
-
-    def bytes_of_first(self, data: bytes) -> bytes:
-        """The bytes of the first process, for all processes."""
-        return data if self.world == 1 else self._gathered(data if self.first else b"")[0]
-
-    def _gathered(self, data: bytes) -> list[bytes]:
-        """The bytes of every process."""
-        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world)]
-        distributed.all_gather(sizes, torch.tensor([len(data)]))
-        longest = max(int(size) for size in sizes)
-        parts = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.world)]
-        distributed.all_gather(parts, torch.frombuffer(bytearray(data.ljust(longest, b"\0")), dtype=torch.uint8))
-        return [bytes(part[: int(size)].numpy()) for part, size in zip(parts, sizes, strict=True)]
+        """The value of the first process, for all processes."""
+        values = [value]
+        if self.world > 1:
+            distributed.broadcast_object_list(values, device=torch.device("cpu"))
+        return values[0]
 
     def await_first(self, what: str) -> None:
         """Wait until the first process makes this call, without a time limit; once for each name."""
