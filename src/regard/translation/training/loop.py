@@ -140,16 +140,13 @@ class Trainer:
             raise FileError(f"not the recipe or corpus of the first process: {'; '.join(changes)}.")
         with progress("reading the corpora"):
             corpus = self._corpus(recipe.train, "training")
-        pairs = corpus.pairs
         self.dev = self._corpus([recipe.dev], "dev").pairs
-        self.words = self._vocabulary(pairs, saved)
+        self.words = self._vocabulary(corpus.pairs, saved)
         config = recipe.config(len(self.words))
         self.processes.check_room(config.parameters, shard=recipe.shards(config.parameters))
         self._stop_if_asked()
         with progress("cutting words into pieces"):
-            ids = self._encode(pairs)
-            links = self._links(corpus, ids) if recipe.guide else None
-            self.batches = self._batches(ids, links, config)
+            self.batches = self._batches(corpus, config)
         torch.manual_seed(recipe.seed)
         self.model = Transformer(config)
         if recipe.weights_from is not None:
@@ -247,10 +244,10 @@ class Trainer:
         model = self.processes.of_first(None if words is None else words.model)
         return words or Vocabulary(model)
 
-    def _links(self, corpus: Corpus, ids: list[tuple[list[int], list[int]]]) -> list[list[tuple[int, int]]]:
+    def _links(self, corpus: Corpus, sources: list[list[int]]) -> list[list[tuple[int, int]]]:
         """The links between words, as links of the first piece of a word to all pieces of the other word."""
         links = []
-        for n, (source, _) in enumerate(ids):
+        for n, source in enumerate(sources):
             pair = corpus.pairs[n % len(corpus.pairs)]  # with `sampling`, each pair comes twice
             text = corpus.links.get(pair, "")
             word_of = self.words.words(source)[1] if text else []
@@ -264,15 +261,19 @@ class Trainer:
             raise InputError("[[guide]] needs links: a third column in one of the corpora, such as 7>1.")
         return links
 
-    def _batches(
-        self, ids: list[tuple[list[int], list[int]]], links: list[list[tuple[int, int]]] | None,
-        config: TransformerConfig,
-    ) -> Batches:  # fmt: skip
+    def _batches(self, corpus: Corpus, config: TransformerConfig) -> Batches:
+        """The training pairs as subwords; with `sampling`, each pair once more, its source split in another way."""
         recipe, words = self.recipe, self.words
+        texts = [[pair[side] for pair in corpus.pairs] for side in (0, 1)]
+        sources, targets = (words.encode_many(side, cleaned=True) for side in texts)
+        if recipe.sampling:
+            sources = sources + words.encode_many(texts[0], sampling=recipe.sampling, seed=recipe.seed, cleaned=True)
+            targets = targets + targets
+        links = self._links(corpus, sources) if recipe.guide else None
         longest = min(recipe.longest, config.positions // 8 * 8)  # a batch is padded to a multiple of 8
         batches = Batches(
-            ids, links, end=words.end, pad=words.pad, tokens=recipe.tokens * recipe.accumulate, longest=longest,
-            joined=recipe.joined, seed=recipe.seed,
+            list(zip(sources, targets, strict=True)), links, end=words.end, pad=words.pad,
+            tokens=recipe.tokens * recipe.accumulate, longest=longest, joined=recipe.joined, seed=recipe.seed,
         )  # fmt: skip
         self.console.print(f"{len(words):,} subwords; {batches.dropped:,} pairs are longer than {longest}")
         if not len(batches):
@@ -281,14 +282,6 @@ class Trainer:
                 f"[model], positions = {config.positions}."
             )
         return batches
-
-    def _encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
-        sources, encode = [source for source, _ in pairs], partial(self.words.encode_many, cleaned=True)
-        ids, targets = encode(sources), encode([target for _, target in pairs])
-        if self.recipe.sampling:  # each pair once more, its source split in another way
-            ids = ids + encode(sources, sampling=self.recipe.sampling, seed=self.recipe.seed)
-            targets = targets + targets
-        return list(zip(ids, targets, strict=True))
 
     def _corpus(self, files: list[Any], name: str) -> Corpus:
         corpus = Corpus()
