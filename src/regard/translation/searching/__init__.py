@@ -12,6 +12,7 @@ gpu.py         the search on a GPU, in fixed shapes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -59,17 +60,14 @@ def search_all(
     if advance is not None:
         advance(sum(map(len, sources)) - sum(map(len, first)))  # repeated sources are searched once
     engine = usable_engine(model, beam, length_penalty) if known is None else None
+    options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "needed": needed, "advance": advance}
     if engine is not None:
-        known = search_by_engine(
-            engine, sources, beam=beam, length_penalty=length_penalty, sentences=sentences, needed=needed,
-            advance=advance,
-        )  # fmt: skip
+        known = search_by_engine(engine, sources, sentences=sentences, **options)
     results = dict(known or {})
     order = sorted((n for n in first.values() if n not in results), key=lambda n: len(sources[n]))
     static = StaticSearch.of(model) if order and beam >= 1 else None
     if static is not None:
-        rest = [sources[n] for n in order]
-        best = static.search(model, rest, beam=beam, length_penalty=length_penalty, needed=needed, advance=advance)
+        best = static.search(model, [sources[n] for n in order], **options)
         results.update(zip(order, best, strict=True))
         order = []
     while order:

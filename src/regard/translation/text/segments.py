@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from regard.translation.text.facts import (
@@ -208,15 +208,12 @@ def _number_pairs(markup: Sequence[Fact]) -> list[int]:
 
 def _normalised(parts: Sequence[str | Removed], capitals: bool, languages: Languages) -> list[str | Removed]:
     """The parts with plain quotes and spaces, in lower case if they are in capitals, informal spelling in full."""
-    whole: list[str | Removed] = []  # rules see a text with its numbers and marks
-    for part in parts:
-        last = whole[-1] if whole else None
-        whole[-1:] = [last + part] if isinstance(last, str) and isinstance(part, str) else [*whole[-1:], part]
     out: list[str | Removed] = []
-    for part in whole:
-        if isinstance(part, Removed):
-            out.append(part)
+    for is_text, group in groupby(parts, lambda part: isinstance(part, str)):
+        if not is_text:
+            out += group
             continue
+        part = "".join(map(str, group))  # the rules see a text with its numbers and marks
         text = languages.prepare(clean(part).lower() if capitals else clean(part))
         if capitals and not any(isinstance(each, str) and any(map(str.isalpha, each)) for each in out):
             text = re.sub(r"[^\W\d_]", lambda first: first.group().upper(), text, count=1)
@@ -230,11 +227,11 @@ def _break_lines(source: str, text: str) -> str:
     breaks = list(_BREAK.finditer(source))
     spaces = [place for place, letter in enumerate(text) if letter == " "] if breaks else []
     out, start = [], 0
-    for found in breaks:
-        wanted = found.start() / len(source) * len(text)
+    for line_break in breaks:
+        target = line_break.start() / len(source) * len(text)
         left = [place for place in spaces if place > start]
-        place = min(left, key=lambda place: abs(place - wanted), default=len(text))
-        out += [text[start:place], found.group()]
+        place = min(left, key=lambda place: abs(place - target), default=len(text))
+        out += [text[start:place], line_break.group()]
         start = min(place + 1, len(text))
     return "".join([*out, text[start:]])
 

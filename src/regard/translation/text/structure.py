@@ -123,8 +123,8 @@ def _block(text: str, prose: bool) -> Block:
 
 def _end_of(pattern: re.Pattern[str], text: str, start: int = 0) -> int:
     """Where a pattern that begins at `start` ends; there, if it does not match."""
-    found = pattern.match(text, start)
-    return start if found is None else found.end()
+    match = pattern.match(text, start)
+    return start if match is None else match.end()
 
 
 # Sentences
@@ -150,7 +150,7 @@ def split_sentences(text: str) -> list[Sentence]:
         end = match.end()
         if end <= start:  # inside the gap before this sentence
             continue
-        after = _skip_space(text, end)
+        after = _end_of(_SPACE, text, end)
         if after < len(text) and _ends(text, start, match, after):
             stripped = text[start:end].rstrip()
             sentences.append(Sentence(stripped, text[start + len(stripped) : after]))
@@ -181,11 +181,6 @@ def _ends(text: str, start: int, match: re.Match[str], after: int) -> bool:
     return not (dots and _I.match(text, after))
 
 
-def _skip_space(text: str, start: int) -> int:
-    """The place of the first character from `start` on that is no white space."""
-    return _end_of(_SPACE, text, start)
-
-
 # Sentences that are too long
 
 
@@ -203,7 +198,7 @@ def split_long(sentence: Sentence, count: Callable[[str], int], longest: int) ->
         if end < len(text):
             commas = [m.end() for m in re.finditer(r"[,;:](?=\s)", text[start:end])]
             end = start + commas[-1] if commas else end
-        after = _skip_space(text, end)
+        after = _end_of(_SPACE, text, end)
         yield Sentence(text[start:end], text[end:after] if after < len(text) else sentence.gap)
         start = after
         while first < len(pieces) and pieces[first][0] <= start:
@@ -219,8 +214,7 @@ def _pieces(text: str, count: Callable[[str], int], longest: int) -> Iterator[tu
             continue
         while start < word.end():
             sizes = range(min(longest, word.end() - start), 0, -1)
-            size, tokens = next(
-                ((n, found) for n in sizes if (found := count(text[start : start + n])) <= longest), (1, longest)
-            )
+            sized = ((size, count(text[start : start + size])) for size in sizes)
+            size, tokens = next(((size, tokens) for size, tokens in sized if tokens <= longest), (1, longest))
             start += size
             yield start, tokens
