@@ -189,7 +189,7 @@ class Processes:
         """The value of the first process, for all processes."""
         values = [value]
         if self.world > 1:
-            distributed.broadcast_object_list(values, device=torch.device("cpu"))
+            distributed.broadcast_object_list(values, src=0, device=torch.device("cpu"))
         return values[0]
 
     def await_first(self, what: str) -> None:
