@@ -101,18 +101,6 @@ class TranslatedSegment:
     def _reading(self) -> Reading:
         return read_back(self.model, [self.pair])[0]
 
-    @staticmethod
-    def read_together(segments: Sequence[TranslatedSegment]) -> None:
-        """Compute the alignments and log-probabilities of many segments in few passes through the model."""
-        unread = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
-        unread.sort(key=lambda each: sum(map(len, each.pair)))
-        while unread:
-            longest = sum(map(len, unread[-1].pair)) + 1
-            size = max(min(_READ_TOGETHER, _READ_TOKENS // longest), 1)
-            batch, unread = unread[-size:], unread[:-size]
-            for each, reading in zip(batch, read_back(batch[0].model, [one.pair for one in batch]), strict=True):
-                each.__dict__["_reading"] = reading
-
     @property
     def word_confidence(self) -> list[float]:
         """The confidence in each word of the best translation; what is copied is certain."""
@@ -229,7 +217,15 @@ class Translation:
         >>> round(found[0].alignment.sum().item(), 3) == len(found[0].words)
         True
         """
-        TranslatedSegment.read_together([each for translation in translations for each in translation._segments])
+        segments = [each for translation in translations for each in translation._segments]
+        unread = [each for each in segments if each.hypotheses and "_reading" not in each.__dict__]
+        unread.sort(key=lambda each: sum(map(len, each.pair)))
+        while unread:
+            longest = sum(map(len, unread[-1].pair)) + 1
+            size = max(min(_READ_TOGETHER, _READ_TOKENS // longest), 1)
+            batch, unread = unread[-size:], unread[:-size]
+            for each, reading in zip(batch, read_back(batch[0].model, [one.pair for one in batch]), strict=True):
+                each.__dict__["_reading"] = reading
 
     def looks(self, most: int) -> Iterator[tuple[str, list[tuple[str, float]]]]:
         """Each word of the translation, and the words of the source that it attended to most, with their weights.

@@ -29,8 +29,6 @@ from regard.translation.text.segments import Segment, split_segments
 from regard.translation.training.vocabulary import FILE as VOCABULARY
 from regard.translation.training.vocabulary import MarianVocabulary, Vocabulary
 
-__all__ = ["Translator"]
-
 ABOUT = "translation.json"  # beside a model: its languages, the calibration of its confidence, its taught heads
 SHIPPED = Path(__file__).parent / "model"  # English to French: see its README.md
 _BATCH, _CANDIDATES = 32, 1024  # segments translated together, and their candidates, at most: memory
@@ -337,17 +335,13 @@ def _read_about(folder: Path) -> dict[str, Any]:
     fields = read_json(folder / ABOUT)
     if not isinstance(fields, dict) or not all(isinstance(fields.get(name, ""), str) for name in ("languages", "note")):
         raise InputError(f'{ABOUT} must be an object with languages, such as "en-fr", confidence and a note.')
-    return {
-        "languages": fields.get("languages", ""),
-        "heads": _read_heads(fields.get("heads", {})),
-        "note": fields.get("note", ""),
-        "calibration": Calibration.from_json(fields.get("confidence")),
-    }
-
-
-def _read_heads(heads: Any) -> dict[str, tuple[int, int]]:
-    """What encoder heads were taught to look for, each with its layer and head."""
+    heads = fields.get("heads", {})
     pairs = heads.values() if isinstance(heads, dict) else [None]
     if not all(isinstance(pair, list) and len(pair) == 2 and all(type(n) is int for n in pair) for pair in pairs):
         raise InputError(f"heads in {ABOUT} must be an object: a name, and its [layer, head]. Got {heads!r:.80}.")
-    return {name: (layer, head) for name, (layer, head) in heads.items()}
+    return {
+        "languages": fields.get("languages", ""),
+        "heads": {name: (layer, head) for name, (layer, head) in heads.items()},
+        "note": fields.get("note", ""),
+        "calibration": Calibration.from_json(fields.get("confidence")),
+    }
