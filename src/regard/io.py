@@ -23,6 +23,17 @@ from regard.errors import FileError, RegardError
 DRAFT = ".draft"
 
 
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Name the file in the error if it cannot be read."""
+    try:
+        yield
+    except RegardError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
 def write_file(path: Path, fill: Callable[[Path], object], before: Callable[[Path], None] | None = None) -> None:
     """Write a file as a whole: readers see the old content or the new content, never a part.
 

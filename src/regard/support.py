@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from regard.errors import DeviceError, DTypeError, InputError, TooLargeError
-from regard.io import DRAFT, progress, write_file
+from regard.io import DRAFT, progress, reading, write_file
 
 __all__ = [
     "DRAFT", "FLOATS", "WHOLE", "Bool", "Float", "Int", "available", "check_dense", "check_stored", "ensure_room",
-    "inside_func", "no_autocast", "no_compile", "number", "one_of", "progress", "recording", "require_text", "some_of",
-    "threads", "transformed", "whole", "write_file",
+    "inside_func", "no_autocast", "no_compile", "number", "one_of", "progress", "reading", "recording", "require_text",
+    "some_of", "threads", "transformed", "whole", "write_file",
 ]  # fmt: skip
 
 P = ParamSpec("P")

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from regard.errors import FileError, InputError, RegardError
 from regard.nn.config import TransformerConfig
-from regard.support import DRAFT, write_file
+from regard.support import DRAFT, reading, write_file
 
 # Files
 
@@ -43,11 +43,8 @@ def make_folder(folder: Path) -> None:
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    with reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -118,9 +115,7 @@ _CONFIG, _WEIGHTS = "config.json", "model.safetensors"
 _SUMS = "sha256"  # the field of config.json: the checksum of each file, or two while a file is replaced
 
 
-def write(
-    folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False, sums: bool = True
-) -> None:
+def write(folder: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], *, int8: bool = False) -> None:
     """Write both files; each appears under its name only when it is complete.
 
     With `int8`, each row of a matrix is stored as integers from -127 to 127 (`x.int8`) and a scale (`x.scale`): a
@@ -130,10 +125,6 @@ def write(
     if int8:
         tensors = {name: part for pair in tensors.items() for name, part in _quantized(*pair)}
     weights = folder / _WEIGHTS
-    if not sums:
-        write_safetensors(weights, tensors, {"format": "pt"})
-        write_json(folder / _CONFIG, config)
-        return
     digests: list[str] = []
 
     def announce(draft: Path) -> None:
@@ -366,10 +357,14 @@ def to_marian_config(config: TransformerConfig) -> dict[str, Any]:
     }
 
 
-def generation(config: TransformerConfig) -> dict[str, Any]:
-    """The content of Marian's generation_config.json; padding is never generated."""
-    return {
-        "bad_words_ids": [[config.pad]],
+def write_marian(folder: Path, config: TransformerConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Write a Marian folder. It has no checksums: transformers would copy them when it saves other weights."""
+    fields = to_marian_config(config)
+    make_folder(folder)
+    write_safetensors(folder / _WEIGHTS, to_marian(tensors, config), {"format": "pt"})
+    write_json(folder / _CONFIG, fields)
+    generation = {
+        "bad_words_ids": [[config.pad]],  # padding is never generated
         "decoder_start_token_id": config.start,
         "eos_token_id": config.end,
         "forced_eos_token_id": config.end,
@@ -377,6 +372,7 @@ def generation(config: TransformerConfig) -> dict[str, Any]:
         "num_beams": 4,
         "pad_token_id": config.pad,
     }
+    write_json(folder / "generation_config.json", generation)
 
 
 def to_marian(tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:

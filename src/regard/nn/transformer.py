@@ -377,10 +377,7 @@ class Transformer(nn.Module):
 
     def to_marian(self, path: str | Path) -> None:
         """Write a Hugging Face Marian folder, which transformers opens and CTranslate2 converts."""
-        folder, config = Path(path), model_folder.to_marian_config(self.config)
-        # Without checksums: transformers would copy them when it saves other weights.
-        model_folder.write(folder, config, model_folder.to_marian(self.state_dict(), self.config), sums=False)
-        model_folder.write_json(folder / "generation_config.json", model_folder.generation(self.config))
+        model_folder.write_marian(Path(path), self.config, self.state_dict())
 
     @classmethod
     def _with_weights(cls, config: TransformerConfig, tensors: dict[str, Tensor], folder: Path) -> Transformer:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import FileError, InputError, MissingDependencyError
-from regard.support import progress
+from regard.support import progress, reading
 from regard.translation.training.vocabulary import clean
 
 _LINKS = re.compile(r"(\d+>\d+( \d+>\d+)*)?")
@@ -27,22 +27,17 @@ _LINKS = re.compile(r"(\d+>\d+( \d+>\d+)*)?")
 
 def read_lines(path: str | Path) -> Iterator[str]:
     """The lines of a UTF-8 file, without line ends and byte-order mark; an error names the line that is not UTF-8."""
-    try:
-        with Path(path).open("rb") as file:
-            for number, line in enumerate(file, 1):  # line by line: a file may be larger than the memory
-                line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-                if not line:  # only a byte-order mark
-                    return
-                try:
-                    text = line.removesuffix(b"\n").decode("utf-8").removesuffix("\r")
-                except UnicodeDecodeError as error:
-                    why = f"{error.reason} at byte {error.start}"
-                    raise FileError(f"{path}, line {number}: not UTF-8 ({why}).") from None
-                yield text
-    except FileError:
-        raise
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+    with reading(path), Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):  # line by line: a file may be larger than the memory
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            if not line:  # only a byte-order mark
+                return
+            try:
+                text = line.removesuffix(b"\n").decode("utf-8").removesuffix("\r")
+            except UnicodeDecodeError as error:
+                why = f"{error.reason} at byte {error.start}"
+                raise FileError(f"{path}, line {number}: not UTF-8 ({why}).") from None
+            yield text
 
 
 def read_pairs(path: str | Path, target: str | Path | None = None) -> Iterator[tuple[str, str]]:

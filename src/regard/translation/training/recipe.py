@@ -13,6 +13,7 @@ from typing import Any
 from regard.errors import FileError, InputError, RegardError
 from regard.nn import TransformerConfig
 from regard.nn.layers import ACTIVATIONS
+from regard.support import reading
 
 LARGE = 150_000_000  # parameters: the paper's big model has more, its base model less
 
@@ -92,11 +93,8 @@ class Recipe:
     def read(cls, path: str | Path) -> Recipe:
         """Read a recipe; the error names an unknown or wrong field."""
         file = Path(path)
-        try:
-            with file.open("rb") as opened:
-                data = opened.read(_LARGEST_FILE + 1)
-        except (OSError, ValueError) as error:
-            raise FileError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        with reading(file), file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE + 1)
         if len(data) > _LARGEST_FILE:
             raise FileError(f"{file} is no recipe: it has more than {_LARGEST_FILE:,} bytes.")
         try:
@@ -133,9 +131,7 @@ class Recipe:
             raise InputError(f"far_from must be a list of files. Got {_short(self.far_from)}.")
         for name, kind, what in _KINDS:
             value = getattr(self, name)
-            if not isinstance(value, kind) and not (
-                name in ("vocabulary_from", "weights_from", "shard") and value is None
-            ):
+            if not isinstance(value, kind):
                 raise InputError(f"{name} must be {what}. Got {_short(value)}.")
         for name, least, most in _WHOLE:
             value = getattr(self, name)
@@ -198,15 +194,15 @@ class Recipe:
 
 _LARGEST_FILE = 100_000  # bytes
 _MOST = 2**53  # float64 holds whole numbers up to here exactly
-_KINDS: list[tuple[str, type, str]] = [
+_KINDS: list[tuple[str, Any, str]] = [
     ("folder", Path, "a path"),
     ("reverse", bool, "true or false"),
     ("marks", bool, "true or false"),
-    ("shard", bool, "true or false"),
+    ("shard", bool | None, "true or false"),
     ("languages", str, 'a text such as "en-fr"'),
     ("compile", bool, "true or false"),
-    ("vocabulary_from", str, "a folder"),
-    ("weights_from", str, "a folder"),
+    ("vocabulary_from", str | None, "a folder"),
+    ("weights_from", str | None, "a folder"),
     ("sample", str, "a text"),
     ("model", dict, "a table of the fields of TransformerConfig"),
 ]

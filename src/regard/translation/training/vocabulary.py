@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from regard.errors import FileError, InputError
 from regard.nn.model_folder import read_json, write_bytes, write_json
+from regard.support import reading
 
 FILE = "vocabulary.spm"
 MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # placeholders for text that is not translated: see facts.py
@@ -130,15 +131,13 @@ class Vocabulary:
     @cached_property
     def has_marks(self) -> bool:
         """Whether ⟦1⟧ to ⟦9⟧ are pieces."""
-        return all(self._pieces.PieceToId(mark) != self.unknown for mark in MARKS)
+        return all(mark in self.pieces(self.encode(mark)) for mark in MARKS)
 
-    def knows(self, text: str) -> bool:
-        """Whether a text can be encoded without <unk>; the answers for single letters are cached."""
-        if len(text) != 1:
-            return self.unknown not in self.encode(text)
-        if text not in self._known_letters:
-            self._known_letters[text] = self.unknown not in self.encode(text)
-        return self._known_letters[text]
+    def knows(self, letter: str) -> bool:
+        """Whether a letter can be encoded without <unk>."""
+        if letter not in self._known_letters:
+            self._known_letters[letter] = self.unknown not in self.encode(letter)
+        return self._known_letters[letter]
 
     @cached_property
     def _known_letters(self) -> dict[str, bool]:
@@ -178,7 +177,8 @@ class Vocabulary:
         path = folder / FILE
         if not path.is_file():
             raise FileError(f"{path} is missing: without its vocabulary a model cannot read text.")
-        return cls(_read(path))
+        with reading(path):
+            return cls(path.read_bytes())
 
     def save_marian(self, folder: Path) -> None:
         """Write the files of a Marian tokenizer: source.spm, target.spm, vocab.json and tokenizer_config.json."""
@@ -217,16 +217,13 @@ class SubwordSampler:
         self._pieces = {processor.IdToPiece(n): (n, alpha * score) for n, score in scores.items()}
         self._longest = max(map(len, self._pieces), default=1)
         self._unknown = processor.unk_id(), alpha * (min(scores.values(), default=0.0) - _UNKNOWN_PENALTY)
-        # If spaces occur only at the beginning of pieces, words are independent of each other.
-        self._by_word = not any(_SPACE in piece[1:] for piece in self._pieces)
         self._lattices: dict[str, list[_Choices]] = {}
 
     def draw(self, text: str, random: Random) -> list[int]:
         """The ids of one segmentation."""
-        text = self._processor.Normalize(text)
-        words = [_SPACE + word for word in text.split(_SPACE)[1:]] if self._by_word and text[:1] == _SPACE else [text]
         ids: list[int] = []
-        for word in words:
+        # Spaces occur only at the beginning of pieces: words are independent of each other.
+        for word in (_SPACE + word for word in self._processor.Normalize(text).split(_SPACE)[1:]):
             lattice = self._lattices.get(word)
             if lattice is None:
                 lattice = self._lattices[word] = self._lattice(word)
@@ -283,11 +280,6 @@ class MarianVocabulary(Vocabulary):
                 raise FileError(f"vocab.json must have an id for {name}.")
         self.end, self.unknown, self.pad = (ids[name] for name in ("</s>", "<unk>", "<pad>"))
 
-    @cached_property
-    def has_marks(self) -> bool:
-        """Whether ⟦1⟧ to ⟦9⟧ are pieces."""
-        return all(mark in self._ids for mark in MARKS)
-
     @classmethod
     def load(cls, folder: Path) -> MarianVocabulary:
         """Open source.spm, target.spm and vocab.json."""
@@ -297,7 +289,11 @@ class MarianVocabulary(Vocabulary):
         ids = read_json(folder / _MARIAN_FILES[2])
         if not isinstance(ids, dict) or not all(isinstance(number, int) for number in ids.values()):
             raise FileError(f"{folder / _MARIAN_FILES[2]} must give a number to each piece.")
-        return cls(_read(folder / _MARIAN_FILES[0]), _read(folder / _MARIAN_FILES[1]), ids)
+        with reading(folder / _MARIAN_FILES[0]):
+            source = (folder / _MARIAN_FILES[0]).read_bytes()
+        with reading(folder / _MARIAN_FILES[1]):
+            target = (folder / _MARIAN_FILES[1]).read_bytes()
+        return cls(source, target, ids)
 
     def __len__(self) -> int:
         return max(self._ids.values()) + 1
@@ -309,14 +305,6 @@ class MarianVocabulary(Vocabulary):
         pieces += self._source.EncodeAsPieces(text[language.end() :] if language else text)
         return [self._ids.get(piece, self.unknown) for piece in pieces]
 
-    def encode_many(
-        self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0, cleaned: bool = False
-    ) -> list[list[int]]:
-        """The ids of each source text."""
-        if sampling:
-            raise InputError("a Marian vocabulary is for translating: it cuts words in one way only.")
-        return [self.encode(text) for text in texts]
-
     def decode(self, ids: Sequence[int]) -> str:
         """The target text of ids; special ids are left out."""
         special = (self.end, self.unknown, self.pad)
@@ -325,10 +313,6 @@ class MarianVocabulary(Vocabulary):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subword of each id."""
         return [self._names.get(int(i), "<unk>") for i in ids]
-
-    def save(self, folder: Path) -> None:
-        """Raise: a Marian vocabulary has two models, not one."""
-        raise InputError(f"a Marian vocabulary cannot be written as one into {folder}: use to_marian(folder).")
 
     def save_marian(self, folder: Path) -> None:
         """Write the files from which the vocabulary was loaded."""
@@ -344,13 +328,6 @@ def _processor(model: bytes, name: str) -> Any:
     except RuntimeError as error:
         raise FileError(f"{name} is not a SentencePiece model: {error}") from None
     return pieces
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise FileError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _write_marian(folder: Path, source: bytes, target: bytes, ids: dict[str, int], languages: dict[str, str]) -> None:
