@@ -484,7 +484,7 @@ def test_colours_are_those_of_pictures(opened, picture):
         svg = ET.fromstring(tab.evaluate("regardMap.svg()"))
         rects = [node.get("fill", "") for node in svg.iter("{http://www.w3.org/2000/svg}rect")]
         found = [
-            [int(part) for part in fill[4:-1].split()] for fill in rects if fill.startswith("rgb(") and "/" not in fill
+            [int(part) for part in fill[4:-1].split()] for fill in rects if fill.startswith("rgb(") and "," not in fill
         ]
         expected = theme.heat(np.linspace(0, 1, 60)).astype(int)
         assert np.abs(np.array(found[-60:]) - expected).max() <= 2  # in 256 shades

@@ -41,7 +41,7 @@ export function openMap(root, feed, {view: wanted = null, onView = () => {}, emb
       "Home shows all, Enter opens the cell, Escape closes it.",
   }, tip);
   const panel = element("aside", {class: "map-panel", hidden: true, "aria-label": "The open cell"});
-  const live = element("p", {class: "map-hidden", "aria-live": "polite"});
+  const live = element("p", {class: "regard-unseen", "aria-live": "polite"});
   const selects = headSelects(about, choice => {
     shown.choice = choice;
     changed();
@@ -323,4 +323,22 @@ function noteText(about) {
       `record.at(layer=…, head=…).picture("map"), or A.picture(kind="map", heads=[…]).`);
   }
   return said.filter(Boolean).join(" ");
+}
+
+/** A view as text, for an address, and back. */
+export function textOfView({x, y, z, layer, head, colour, cell}) {
+  const round = value => Number.isFinite(value) ? Number(value.toFixed(3)) : undefined;
+  const values = {x: round(x), y: round(y), z: round(z), layer, head, colour, cell: cell?.join(",")};
+  const known = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
+  return new URLSearchParams(known).toString();
+}
+
+export function viewOfText(text) {
+  const {x, y, z, layer, head, colour, cell} = Object.fromEntries(new URLSearchParams(text));
+  const number = part => part === undefined || part === "" || part === "all" ? part : Number(part);
+  const places = cell?.split(",").map(Number);
+  return {
+    x: number(x), y: number(y), z: number(z), layer: number(layer), head: number(head), colour,
+    cell: places?.length === 2 && places.every(Number.isInteger) ? places : null,
+  };
 }

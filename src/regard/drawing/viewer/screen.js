@@ -95,9 +95,13 @@ export function openScreen(root, surface, feed, camera, shown, resized) {
   }
 
   function readStyle() {
-    const found = getComputedStyle(root), value = name => found.getPropertyValue(`--map-${name}`).trim();
-    const scheme = value("scheme") === "dark" ? "dark" : "light";
-    const colours = Object.fromEntries(colourNames.map(name => [name.replace("-a", "A"), value(name)]));
+    const colour = text => {  // as the browser computes it, in the theme of the canvas
+      canvas.style.color = text;
+      return getComputedStyle(canvas).color;
+    };
+    const scheme = colour("light-dark(white, black)") === colour("white") ? "light" : "dark";
+    const colours = Object.fromEntries(
+      colourNames.map(name => [name.replace("-a", "A"), colour(`var(--map-${name})`)]));
     style = {scheme, table: colourTable(scheme), colours};
     schedule();
   }

@@ -83,6 +83,15 @@ export function openHead(spec) {
   };
 }
 
+/** A function that opens a head by its number, once. */
+function headOpener(specs) {
+  const opened = new Map();
+  return number => {
+    if (!opened.has(number)) opened.set(number, openHead(specs[number]));
+    return opened.get(number);
+  };
+}
+
 /** The number that a mask adds to the score of a query and a key: -Infinity where the key is hidden. */
 export function maskAdds(head, row, column) {
   const apart = head.columnAt[column] - head.rowAt[row];
@@ -242,11 +251,7 @@ const sliceTime = 5;  // milliseconds of a slice
 
 /** Computes tiles of heads given as `specs`: {parallel, tile({heads, rows, columns, bins}), close}, heads by index. */
 export function weightsPool(specs) {
-  const opened = new Map();
-  const head = number => {
-    if (!opened.has(number)) opened.set(number, openHead(specs[number]));
-    return opened.get(number);
-  };
+  const head = headOpener(specs);
   const workers = startWorkers(specs), idle = [...workers], jobs = new Map(), waiting = [];
   const here = ([request, resolve, reject]) =>
     inSlices(tileJob(request.heads.map(head), request)).then(resolve, reject);
@@ -305,7 +310,7 @@ async function inSlices(job) {
 
 function startWorkers(specs) {
   const functions = [
-    fromHalves, openHead, maskAdds, seenColumns, dotProducts, exponentialTables, addWeights, tileJob, workerMain,
+    fromHalves, openHead, headOpener, maskAdds, seenColumns, dotProducts, exponentialTables, addWeights, tileJob, workerMain,
   ];
   const source = functions.map(String).join("\n") + "\nworkerMain();";
   const count = Math.min(Math.max((navigator.hardwareConcurrency ?? 2) - 1, 1), 4), workers = [];
@@ -324,19 +329,14 @@ function startWorkers(specs) {
 
 /** The code of a worker: it first gets the heads, then one request at a time. */
 function workerMain() {
-  let specs = [];
-  const opened = new Map();
+  let head = null;
   self.onmessage = ({data}) => {
     if (data.specs) {
-      specs = data.specs;
+      head = headOpener(data.specs);
       return;
     }
     try {
-      const heads = data.heads.map(number => {
-        if (!opened.has(number)) opened.set(number, openHead(specs[number]));
-        return opened.get(number);
-      });
-      const job = tileJob(heads, data);
+      const job = tileJob(data.heads.map(head), data);
       while (!job.step());
       self.postMessage({values: job.values}, [job.values.buffer]);
     } catch (error) {

@@ -6,7 +6,7 @@ import {make} from "./ui.js";
 
 /** The view "Map" in `root`. */
 export function openMapTab(root, app) {
-  let opened = null; // {name, map}
+  let opened = null; // {name, map, show}
   let quiet = false; // the change came from the map itself
 
   async function show() {
@@ -18,14 +18,17 @@ export function openMapTab(root, app) {
     opened?.map?.close();
     opened = {name, map: null};
     const box = make("div", {class: "map-box"});
-    root.replaceChildren(
-      ...(kindsOf(reading).length > 1 ? [kindSwitch(app, kind, to => app.change({kind: to, map: ""}))] : []),
-      box,
-    );
-    const {openMap} = await import("./map.js");
-    const feed = serverFeed(reading, kind);
+    root.replaceChildren(kindSwitch(app, kind, to => app.change({kind: to, map: ""})), box);
+    const {openMap, textOfView, viewOfText} = await import("./map.js");
     if (opened.name !== name) return;
-    opened.map = openMap(box, feed, {view: mapView(state.map) ?? headView(kind), onView});
+    const onView = view => {
+      quiet = true;
+      app.change({map: textOfView(view)});
+      quiet = false;
+    };
+    const view = state.map ? viewOfText(state.map) : headView(kind);
+    opened.map = openMap(box, serverFeed(reading, kind), {view, onView});
+    opened.show = text => opened.map.setView(viewOfText(text));
   }
 
   /** The chosen head, if it is a single head. */
@@ -37,58 +40,27 @@ export function openMapTab(root, app) {
     return {layer: alike.indexOf(entry), head};
   }
 
-  function onView(view) {
-    quiet = true;
-    app.change({map: mapText(view)});
-    quiet = false;
-  }
-
   const showNow = () => show().catch(app.trouble);
   return {
     onReading: showNow,
     onShow: showNow,
     update(patch) {
       if ("kind" in patch) showNow();
-      const view = "map" in patch && !quiet ? mapView(app.state.map) : undefined;
-      if (view) opened?.map?.setView(view);
+      if (patch.map && !quiet) opened?.show?.(patch.map);
     },
     map: () => opened?.map,
     picture: () => root,
   };
 }
 
-/** A view of the map in an address: its middle, zoom, layer, head, colours and open cell. */
-function mapText({x, y, z, layer, head, colour, cell}) {
-  const places = [x, y, z].map(value => (Number.isFinite(value) ? Number(value.toFixed(3)) : ""));
-  return [...places, layer ?? "", head ?? "", colour ?? "", ...(cell ?? [])].join("_");
-}
-
-function mapView(text) {
-  if (!text) return null;
-  const [x, y, z, layer, head, colour, ...cell] = text.split("_");
-  const number = part => (part && Number.isFinite(Number(part)) ? Number(part) : undefined);
-  const chosen = part => number(part) ?? (part || undefined);
-  const open = cell.map(number);
-  const whole = open.length === 2 && open.every(Number.isInteger);
-  const places = {x: number(x), y: number(y), z: number(z)};
-  return {...places, layer: chosen(layer), head: chosen(head), colour: colour || undefined, cell: whole ? open : null};
-}
-
 /** The feed of a map (see feeds.js) from the server: the entries of one kind, whose rows and columns are the same texts. */
 function serverFeed(reading, kind) {
   const numbers = reading.entries.map((_, n) => n).filter(n => reading.entries[n].kind === kind);
   const {rows, columns, queries, keys} = reading.entries[numbers[0]];
-  const sides = {rows, columns};
+  const [sides, entries] = [{rows, columns}, numbers.map(n => reading.entries[n])];
   const ask = (name, values) => query(`/api/${name}`, {reading: reading.id, ...values});
   return {
-    about: {
-      title: "",
-      queries,
-      keys,
-      same: rows === columns,
-      entries: numbers.map(n => reading.entries[n]),
-      note: reading.note,
-    },
+    about: {title: "", queries, keys, same: rows === columns, entries, note: reading.note},
     parallel: 4,
     async tile({heads, signal, ...part}) {
       const pairs = heads.map(([entry, head]) => headName(numbers[entry], head)).join(",");
