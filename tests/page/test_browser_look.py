@@ -35,7 +35,7 @@ def test_the_first_view_ties_it_to_dog_by_the_thickest_line_of_the_taught_head(o
     assert looks[0].word == "dog"
     shows(page, expected(looks))
     assert page.locator(".word.best").inner_text().split() == ["dog", f"{100 * looks[0].weight:.0f}", "%"]
-    lines = page.locator("path.line.encoder").evaluate_all(
+    lines = page.locator("path.line[data-kind=encoder]").evaluate_all(
         "all => all.map(line => [Number(line.getAttribute('stroke-width')), line.getPointAtLength(1e9).x])"
     )
     x = word(page, "source.1").evaluate(

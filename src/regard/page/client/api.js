@@ -19,16 +19,9 @@ async function asked(address, options = {}) {
     throw new ApiError(SILENT);
   }
   if (response.ok) return response;
-  let said = "";
-  try {
-    said = (await response.json()).error;
-  } catch {
-    said = "";
-  }
-  throw new ApiError(
-    said || `The server could not answer (${response.status}). Try again in a moment.`,
-    response.status,
-  );
+  const {error} = await response.json().catch(() => ({}));
+  const unknown = `The server could not answer (${response.status}). Try again in a moment.`;
+  throw new ApiError(error || unknown, response.status);
 }
 
 /** A JSON answer. */
@@ -39,10 +32,7 @@ export async function getJson(address) {
 /** An array of little-endian floats and its shape. */
 export async function getFloats(address, signal) {
   const response = await asked(address, {signal});
-  const shape = (response.headers.get("X-Shape") ?? "")
-    .split(/[^0-9]+/)
-    .filter(Boolean)
-    .map(Number);
+  const shape = response.headers.get("X-Shape").split(",").map(Number);
   return {shape, data: new Float32Array(await response.arrayBuffer())};
 }
 
@@ -132,26 +122,22 @@ export class Answers {
   async heads(kind, row, column) {
     const entry = this.reading.entries.findIndex(one => one.kind === kind);
     const address = query("/api/heads", {reading: this.reading.id, entry, row, column});
-    while (!this.ask(address)) await this.kept.get(address);
-    return this.ask(address).map(([number, head, weight]) => ({name: headName(number, head), weight}));
+    const ranked = this.ask(address) ?? (await this.kept.get(address));
+    return ranked.map(([number, head, weight]) => ({name: headName(number, head), weight}));
   }
 
   /** An answer, if it has arrived; otherwise it is on its way. */
   ask(address) {
+    if (!this.kept.has(address)) this.kept.set(address, this.fetch(address));
     const kept = this.kept.get(address);
-    if (kept && !(kept instanceof Promise)) return kept;
-    if (!kept) this.kept.set(address, this.fetch(address));
-    return undefined;
+    return kept instanceof Promise ? undefined : kept;
   }
 
   async fetch(address) {
-    try {
-      this.kept.set(address, await getJson(address));
-      this.changed();
-    } catch (error) {
-      this.kept.set(address, []);
-      this.failed(error);
-    }
+    const answer = await getJson(address).catch(this.failed);
+    this.kept.set(address, answer ?? []);
+    if (answer) this.changed();
+    return answer ?? [];
   }
 }
 

@@ -27,8 +27,6 @@ export function openHeads(root, app, point) {
   grid.addEventListener("pointerleave", () => point(null));
   grid.addEventListener("focusout", event => grid.contains(event.relatedTarget) || (point(null), say(null)));
 
-  const kindNow = () => app.state.kind;
-
   function chosen(kind) {
     const all = headsOf(app.reading, kind);
     const names = app.state.heads[kind];
@@ -45,14 +43,14 @@ export function openHeads(root, app, point) {
 
   /** Choose one head if all were chosen; otherwise add it to the choice or remove it. */
   function toggle(name) {
-    const kind = kindNow();
+    const {kind} = app.state;
     if (!app.state.heads[kind]) return choose(kind, [name]);
     const now = chosen(kind);
     choose(kind, now.includes(name) ? now.filter(one => one !== name) : [...now, name]);
   }
 
   function toggleLayer(entry) {
-    const kind = kindNow();
+    const {kind} = app.state;
     const mine = app.reading.entries[entry].heads.map(head => headName(entry, head));
     const now = app.state.heads[kind] ? chosen(kind) : [];
     const whole = mine.every(name => now.includes(name));
@@ -60,7 +58,7 @@ export function openHeads(root, app, point) {
   }
 
   function build() {
-    const kind = kindNow();
+    const {kind} = app.state;
     const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
     across = Math.max(...rows.map(([entry]) => entry.heads.length));
     grid.style.setProperty("--across", String(across));
@@ -70,9 +68,9 @@ export function openHeads(root, app, point) {
     grid.replaceChildren(
       ...rows.map(([entry, n]) => {
         const title = `All heads of layer ${entry.layer}`;
-        const attributes = {class: "layer", "aria-label": title, title, click: () => toggleLayer(n)};
-        const label = button(attributes, String(entry.layer));
-        const cells = entry.heads.map((head, place) => thumbnail(n, head, entry.roles[place]));
+        const all = {class: "layer", "aria-label": title, title, click: () => toggleLayer(n)};
+        const label = button(all, String(entry.layer));
+        const cells = entry.heads.map(head => thumbnail(headName(n, head)));
         buttons.push(...cells);
         return make("div", {class: "layer-row"}, label, ...cells);
       }),
@@ -95,24 +93,16 @@ export function openHeads(root, app, point) {
     return kindsOf(app.reading).length === 1 || side?.includes(kind) ? word : null;
   }
 
-  function thumbnail(entry, head, role) {
-    const name = headName(entry, head);
-    const {layer} = app.reading.entries[entry];
+  function thumbnail(name) {
     const canvas = make("canvas", {"aria-hidden": "true", width: 1, height: 1});
-    const attributes = {
-      class: "thumb",
-      tabindex: -1,
-      "aria-pressed": "false",
-      "aria-label": `Layer ${layer}, head ${head}${role ? `: ${role}` : ""}`,
-      "data-head": name,
+    const label = headTitle(app.reading, name);
+    const attributes = {class: "thumb", tabindex: -1, "aria-pressed": "false", "aria-label": label, "data-head": name};
+    const listeners = {
       pointerenter: event => event.pointerType !== "touch" && (point(name), say(name)),
       focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
-      click: () => {
-        point(null); // show the chosen heads, not the head under the pointer
-        toggle(name);
-      },
+      click: () => (point(null), toggle(name)), // show the chosen heads, not the head under the pointer
     };
-    return button(attributes, canvas, make("span", {class: "role"}, role));
+    return button({...attributes, ...listeners}, canvas, make("span", {class: "role"}, roleOf(app.reading, name)));
   }
 
   function say(name) {
@@ -122,14 +112,13 @@ export function openHeads(root, app, point) {
     }
     const [n, head] = headOf(name);
     const entry = app.reading.entries[n];
-    const place = entry.heads.indexOf(head);
-    const weight = entry.weights[place] ? `, ${asPercent(entry.weights[place])} of its attention` : "";
-    said.textContent = `Layer ${entry.layer}, head ${head}${entry.roles[place] ? `: ${entry.roles[place]}${weight}` : ""}`;
+    const weight = entry.weights[entry.heads.indexOf(head)];
+    said.textContent = headTitle(app.reading, name) + (weight ? `, ${asPercent(weight)} of its attention` : "");
   }
 
   /** Mark the chosen heads. */
   function mark() {
-    const kind = kindNow();
+    const {kind} = app.state;
     const names = new Set(chosen(kind));
     for (const button of buttons) button.setAttribute("aria-pressed", String(names.has(button.dataset.head)));
     const all = headsOf(app.reading, kind);
@@ -137,20 +126,13 @@ export function openHeads(root, app, point) {
       const same = wanted.length === names.size && wanted.every(name => names.has(name));
       return button({class: "pill", "aria-pressed": String(same), click: () => choose(kind, wanted)}, label);
     };
-    const byRole = new Map();
-    for (const name of all) {
-      const [n, head] = headOf(name);
-      const entry = app.reading.entries[n];
-      const role = entry.roles[entry.heads.indexOf(head)];
-      if (role) byRole.set(role, [...(byRole.get(role) ?? []), name]);
-    }
+    const known = all.filter(name => roleOf(app.reading, name));
+    const byRole = Map.groupBy(known, name => roleOf(app.reading, name));
     const roles = byRole.size > 1 ? [...byRole].sort((a, b) => b[1].length - a[1].length).slice(0, 6) : [];
     const at = presets.contains(document.activeElement) ? [...presets.children].indexOf(document.activeElement) : -1;
-    presets.replaceChildren(
-      pill(`all ${all.length}`, all),
-      pill("none", []),
-      ...roles.map(([role, wanted]) => pill(`${role} · ${wanted.length}`, wanted)),
-    );
+    const groups = [[`all ${all.length}`, all], ["none", []]];
+    groups.push(...roles.map(([role, names]) => [`${role} · ${names.length}`, names]));
+    presets.replaceChildren(...groups.map(([label, names]) => pill(label, names)));
     presets.children[at]?.focus();
     grid.classList.toggle("all", names.size === all.length);
     say(null);
@@ -185,9 +167,22 @@ export function openHeads(root, app, point) {
       fetched.clear();
       build();
     },
-    update: () => (grid.dataset.kind === kindNow() ? mark() : build(), (grid.dataset.kind = kindNow())),
+    update: () => (grid.dataset.kind === app.state.kind ? mark() : build(), (grid.dataset.kind = app.state.kind)),
     paint,
   };
+}
+
+/** The role of a head, by its name; "" where it is not known. */
+export function roleOf({entries}, name) {
+  const [n, head] = headOf(name);
+  return entries[n].roles[entries[n].heads.indexOf(head)] ?? "";
+}
+
+/** "Layer 5, head 0: next token". */
+export function headTitle(reading, name) {
+  const [n, head] = headOf(name);
+  const role = roleOf(reading, name);
+  return `Layer ${reading.entries[n].layer}, head ${head}${role ? `: ${role}` : ""}`;
 }
 
 /** The name of a kind of attention in a sentence. */
@@ -201,7 +196,8 @@ export function kindSwitch(app, kind, choose) {
     const checked = {"aria-checked": String(one === kind), tabindex: one === kind ? 0 : -1};
     return button({role: "radio", "data-kind": one, ...checked, click: () => choose(one)}, KIND_NAMES[one]);
   });
-  const group = make("div", {class: "switch", role: "radiogroup", "aria-label": "Kind of attention"}, ...buttons);
+  const named = {class: "switch", role: "radiogroup", "aria-label": "Kind of attention", hidden: buttons.length < 2};
+  const group = make("div", named, ...buttons);
   roving(group, () => buttons);
   return group;
 }

@@ -132,33 +132,25 @@ export function openLook(root, app) {
   }
 
   function showNotes() {
-    const {reading} = app;
-    const turn = (text, label, to, on) => {
-      return button({class: "link", disabled: !on, "aria-label": label, click: to}, text);
+    const {part, sides, note} = app.reading;
+    const turn = (said, [before, next], hasBefore, hasNext, by) => {
+      const link = {class: "link"};
+      const back = button({...link, disabled: !hasBefore, "aria-label": before, click: () => by(-1)}, "‹ before");
+      const on = button({...link, disabled: !hasNext, "aria-label": next, click: () => by(1)}, "next ›");
+      notes.append(` ${said} `, back, " ", on);
     };
-    notes.replaceChildren(reading.note ?? "");
-    if (reading.part?.count > 1) {
-      const {index, count} = reading.part;
-      const before = turn("‹ before", "The sentence before", () => app.openPart(index - 1), index > 0);
-      const next = turn("next ›", "The next sentence", () => app.openPart(index + 1), index + 1 < count);
-      notes.append(
-        ` ${app.about.task === "record" ? "Text" : "Sentence"} ${index + 1} of ${count} `,
-        before,
-        " ",
-        next,
-      );
+    notes.replaceChildren(note);
+    if (part) {
+      const said = `${app.about.task === "record" ? "Text" : "Sentence"} ${part.index + 1} of ${part.count}`;
+      const names = ["The sentence before", "The next sentence"];
+      turn(said, names, part.index > 0, part.index + 1 < part.count, by => app.openPart(part.index + by));
     }
-    const lengths = ["source", "target"].map(
-      name => reading.sides[name]?.words?.length ?? reading.sides[name]?.count ?? 0,
-    );
-    const count = Math.max(...lengths);
+    const count = Math.max(...[sides.source, sides.target].map(side => side?.words?.length ?? side?.count ?? 0));
     if (count > MOST_WORDS && stage.units.length) {
-      const show = start => () => ((from = start), build(), showNotes());
       const last = Math.min(from + MOST_WORDS, count);
-      const before = turn("‹ before", "Words before these", show(Math.max(from - MOST_WORDS, 0)), from > 0);
-      const next = turn("next ›", "Words after these", show(from + MOST_WORDS), last < count);
-      const range = ` Words ${from + 1}–${last} of ${count.toLocaleString("en")}; the map shows them all. `;
-      notes.append(range, before, " ", next);
+      const said = `Words ${from + 1}–${last} of ${count.toLocaleString("en")}; the map shows them all.`;
+      const move = by => ((from = Math.max(from + by * MOST_WORDS, 0)), build(), showNotes());
+      turn(said, ["Words before these", "Words after these"], from > 0, last < count, move);
     }
   }
 
@@ -223,7 +215,7 @@ export function placeOfUnit(unit) {
  *  (undefined: not known yet), the faint lines of words that looked at it, and the word that it is tied to, if any. */
 export function openPanel(app) {
   const element = make("div", {class: "card answer"});
-  const spoken = make("p", {class: "unseen", role: "status"});
+  const spoken = make("p", {class: "regard-unseen", role: "status"});
   const speak = later(text => (spoken.textContent = text), 400);
   const quiet = (...said) => make("p", {class: "quiet"}, ...said);
   const langOf = unit => app.codes[unit.side === "source" ? 0 : 1] || null;
@@ -256,13 +248,12 @@ export function openPanel(app) {
   }
 
   function legend(count, through) {
-    const kinds = kindsOf(app.reading).map(kind =>
-      make("li", {"data-kind": kind}, LEGEND[app.reading.sides.target ? kind : "own"]),
-    );
+    const said = kind => LEGEND[app.reading.sides.target ? kind : "own"];
+    const kinds = kindsOf(app.reading).map(kind => make("li", {"data-kind": kind}, said(kind)));
     const how = "Point at a word to see what it looks at. Choose it to keep it; Esc lets it go.";
     const drawn = app.answers.dense ? `Faint lines: ${through}.` : `Of ${through}.`;
-    const said = quiet(count ? drawn : "No head is chosen.");
-    return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), said];
+    const lines = quiet(count ? drawn : "No head is chosen.");
+    return [make("p", {class: "answer-what"}, how), make("ul", {class: "kinds"}, ...kinds), lines];
   }
 
   /** Point to the map, where the text is too long for this view. */
@@ -322,13 +313,8 @@ export function openPanel(app) {
       });
       pills.replaceChildren(...found, pill(!now, others, "mean of all"));
     });
-    const title = quiet(
-      `Of ${counted(all.length, "head")}, these look most from `,
-      wordOf(word),
-      " to ",
-      wordOf(tied),
-      ":",
-    );
+    const of = `Of ${counted(all.length, "head")}, these look most from `;
+    const title = quiet(of, wordOf(word), " to ", wordOf(tied), ":");
     return make("div", {class: "ranking"}, title, pills);
   }
 

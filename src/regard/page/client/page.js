@@ -187,14 +187,15 @@ function setUpTabs() {
 function setUpTheme() {
   const button = byId("theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const kept = (() => {
+  const stored = (method, ...value) => {
     try {
-      return localStorage.getItem("regard-theme");
+      return localStorage[method]("regard-theme", ...value);
     } catch {
-      return null; // storage may be switched off
+      return null; // storage may be switched off: the choice lasts as long as the page
     }
-  })();
-  let chosen = ["light", "dark"].includes(kept) ? kept : "";
+  };
+  let chosen = stored("getItem");
+  if (!["light", "dark"].includes(chosen)) chosen = "";
   const show = () => {
     if (chosen) document.documentElement.dataset.theme = chosen;
     button.setAttribute("aria-pressed", String(themeNow() === "dark"));
@@ -202,11 +203,7 @@ function setUpTheme() {
   };
   button.addEventListener("click", () => {
     chosen = button.getAttribute("aria-pressed") === "true" ? "light" : "dark";
-    try {
-      localStorage.setItem("regard-theme", chosen);
-    } catch {
-      // without storage, the choice lasts as long as the page
-    }
+    stored("setItem", chosen);
     show();
   });
   dark.addEventListener("change", show);
@@ -216,20 +213,14 @@ function setUpTheme() {
 function setUpForm() {
   const {about} = app;
   const field = byId("text");
-  const named = {translate: languageNames()[0] || "Text to translate", read: "Text", generate: "Prompt"};
+  const named = {translate: app.languages[0] || "Text to translate", read: "Text", generate: "Prompt"};
   byId("ask").hidden = about.task === "record";
   document.querySelector(".ask-label").textContent = named[about.task] ?? "Text";
   byId("read").textContent = {translate: "Translate", generate: "Write on", read: "Read"}[about.task] ?? "Read";
-  field.lang = about.task === "translate" ? about.languages.split("-")[0] || "en" : "";
+  field.lang = about.task === "translate" ? app.codes[0] || "en" : "";
   byId("about").textContent = about.name;
   if (about.task === "generate") {
-    const count = {
-      type: "number",
-      id: "new-tokens",
-      min: 1,
-      max: about.limits.new_tokens,
-      value: Math.min(16, about.limits.new_tokens),
-    };
+    const count = {type: "number", id: "new-tokens", min: 1, max: about.limits.new_tokens, value: 16};
     byId("about").before(make("label", {class: "quiet"}, make("input", count), " new tokens"));
   }
   const grow = () => {
@@ -255,11 +246,8 @@ function setUpForm() {
     field.value = text;
     grow();
   };
-  byId("examples").append(
-    ...about.examples.map(text =>
-      button({lang: field.lang, click: () => openExample(text)}, text),
-    ),
-  );
+  const example = text => button({class: "pill", lang: field.lang, click: () => openExample(text)}, text);
+  byId("examples").append(...about.examples.map(example));
 }
 
 function openExample(text) {
@@ -267,13 +255,6 @@ function openExample(text) {
   app.state.heads = {};
   app.fill(text);
   typed(text, false);
-}
-
-/** The names of a translator's two languages, or "". */
-function languageNames() {
-  const codes = app.about.languages?.split("-") ?? [];
-  const names = new Intl.DisplayNames(["en"], {type: "language"});
-  return codes.map(code => (code ? names.of(code) : ""));
 }
 
 async function start() {
@@ -284,8 +265,9 @@ async function start() {
     showTrouble(error);
     return;
   }
-  app.languages = languageNames();
-  app.codes = app.about.languages?.split("-") ?? [];
+  app.codes = app.about.languages.split("-");
+  const names = new Intl.DisplayNames(["en"], {type: "language"});
+  app.languages = app.codes.map(code => (code ? names.of(code) : ""));
   setUpForm();
   app.views.look = openLook(byId("look"), app);
   app.views.steps = openSteps(byId("steps"), app);

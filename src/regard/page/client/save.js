@@ -97,42 +97,30 @@ async function pngOf(svg) {
 export function svgOf(root) {
   const box = root.getBoundingClientRect();
   const paper = getComputedStyle(document.body);
-  const [wide, high] = [Math.ceil(box.width), Math.ceil(box.height)];
-  const svg = makeSvg("svg", {
-    xmlns: "http://www.w3.org/2000/svg",
-    width: wide,
-    height: high,
-    viewBox: `0 0 ${wide} ${high}`,
-  });
-  svg.append(makeSvg("rect", {width: wide, height: high, fill: paper.backgroundColor}));
+  const [width, height] = [Math.ceil(box.width), Math.ceil(box.height)];
+  const space = "http://www.w3.org/2000/svg";
+  const svg = makeSvg("svg", {xmlns: space, width, height, viewBox: `0 0 ${width} ${height}`});
+  svg.append(makeSvg("rect", {width, height, fill: paper.backgroundColor}));
   addElement(svg, root, box);
   return new XMLSerializer().serializeToString(svg);
 }
 
 function addElement(svg, element, box) {
   const style = getComputedStyle(element);
-  if (!element.checkVisibility({visibilityProperty: true}) || element.classList.contains("unseen")) return;
+  if (!element.checkVisibility({visibilityProperty: true}) || element.classList.contains("regard-unseen")) return;
   const place = element.getBoundingClientRect();
+  const {width, height} = place;
   const [x, y] = [place.left - box.left, place.top - box.top];
   if (element instanceof SVGSVGElement) return addLines(svg, element, x, y);
   addBox(svg, style, x, y, place);
   if (element instanceof HTMLCanvasElement) {
-    svg.append(
-      makeSvg("image", {
-        x,
-        y,
-        width: place.width,
-        height: place.height,
-        preserveAspectRatio: "none",
-        href: element.toDataURL(),
-        "image-rendering": "pixelated",
-      }),
-    );
+    const pixels = {href: element.toDataURL(), "image-rendering": "pixelated", preserveAspectRatio: "none"};
+    svg.append(makeSvg("image", {x, y, width, height, ...pixels}));
   }
   if (element instanceof HTMLInputElement && element.type === "range")
     return addSlider(svg, element, style, x, y, place);
   if (element instanceof HTMLSelectElement)
-    return addText(svg, element.selectedOptions[0]?.textContent ?? "", style, x + 8, y + place.height / 2);
+    return addText(svg, element.selectedOptions[0]?.textContent ?? "", style, x + 8, y + height / 2);
   for (const child of element.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) addLinesOfText(svg, child, style, box);
     else if (child.nodeType === Node.ELEMENT_NODE) addElement(svg, child, box);
@@ -161,10 +149,8 @@ function addBox(svg, style, x, y, {width, height}) {
 function addSlider(svg, input, style, x, y, {width, height}) {
   const share = (Number(input.value) - Number(input.min)) / (Number(input.max) - Number(input.min));
   const [middle, colour] = [y + height / 2, style.accentColor === "auto" ? style.color : style.accentColor];
-  svg.append(
-    makeSvg("path", {d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5}),
-  );
-  svg.append(makeSvg("circle", {cx: x + share * width, cy: middle, r: 7, fill: colour}));
+  const line = {d: `M${x} ${middle}h${width}`, stroke: colour, "stroke-width": 3, "stroke-opacity": 0.5};
+  svg.append(makeSvg("path", line), makeSvg("circle", {cx: x + share * width, cy: middle, r: 7, fill: colour}));
 }
 
 function addLines(svg, drawing, x, y) {
@@ -208,20 +194,8 @@ function addLinesOfText(svg, node, style, box) {
 }
 
 function addText(svg, text, style, x, y) {
-  svg.append(
-    makeSvg(
-      "text",
-      {
-        x: x.toFixed(1),
-        y: y.toFixed(1),
-        "dominant-baseline": "central",
-        "font-size": style.fontSize,
-        "font-weight": style.fontWeight,
-        "font-style": style.fontStyle,
-        "font-family": style.fontFamily,
-        fill: style.color,
-      },
-      text,
-    ),
-  );
+  const place = {x: x.toFixed(1), y: y.toFixed(1), "dominant-baseline": "central", fill: style.color};
+  const names = ["font-size", "font-weight", "font-style", "font-family"];
+  const font = Object.fromEntries(names.map(name => [name, style.getPropertyValue(name)]));
+  svg.append(makeSvg("text", {...place, ...font}, text));
 }

@@ -69,7 +69,7 @@ export class Stage {
     root.append(this.root);
     this.root.addEventListener("pointerleave", () => tell.over(null));
     this.root.addEventListener("focusout", event => this.root.contains(event.relatedTarget) || tell.over(null));
-    new ResizeObserver(() => this.resized()).observe(this.root);
+    new ResizeObserver(() => this.root.clientWidth !== this.wide && this.layout()).observe(this.root);
   }
 
   /** Show words. `names` are the headings of the two sides and their languages, `asides` elements beside them. */
@@ -83,13 +83,8 @@ export class Stage {
       const mine = units.filter(unit => parts.includes(unit.side));
       if (!mine.length) continue;
       const text = mine.map(unit => (unit.special ? "" : unit.text)).join(" ");
-      const row = make("div", {
-        class: "sentence",
-        role: "group",
-        "aria-label": `${names[side]}: words`,
-        lang: names.langs[side] || null,
-        dir: backwards(text) ? "rtl" : null,
-      });
+      const direction = {lang: names.langs[side] || null, dir: backwards(text) ? "rtl" : null};
+      const row = make("div", {class: "sentence", role: "group", "aria-label": `${names[side]}: words`, ...direction});
       for (const unit of mine) row.append(this.button(unit));
       mine.find(unit => unit.side === side).element.tabIndex = 0; // not the start token, which may be hidden
       roving(row, () => [...row.children].filter(button => button.offsetParent));
@@ -103,17 +98,15 @@ export class Stage {
   button(unit) {
     const kinds = {special: unit.special, glued: unit.glued, start: unit.side === "read", "written-on": unit.written};
     const classes = ["word", ...Object.keys(kinds).filter(name => kinds[name])].join(" ");
+    const place = `${unit.side}.${unit.range[0]}`;
     unit.share = make("span", {class: "share"});
-    const attributes = {
-      class: classes,
-      tabindex: -1,
-      "aria-pressed": "false",
-      "data-place": `${unit.side}.${unit.range[0]}`,
+    const attributes = {class: classes, tabindex: -1, "aria-pressed": "false", "data-place": place};
+    const listeners = {
       pointerenter: event => event.pointerType !== "touch" && this.tell.over(unit),
       focus: () => this.tell.over(unit),
       click: () => this.tell.pick(unit),
     };
-    unit.element = button(attributes, make("bdi", {class: "text"}, unit.text), unit.share);
+    unit.element = button({...attributes, ...listeners}, make("bdi", {class: "text"}, unit.text), unit.share);
     return unit.element;
   }
 
@@ -123,16 +116,8 @@ export class Stage {
     if (!row) return;
     this.units = [];
     this.svg.replaceChildren();
-    row.replaceChildren(
-      ...text
-        .split(/\s+/)
-        .filter(Boolean)
-        .map(word => make("span", {class: "word"}, shownWord(word))),
-    );
-  }
-
-  resized() {
-    if (this.units.length && this.root.clientWidth && this.root.clientWidth !== this.wide) this.layout();
+    const words = text.split(/\s+/).filter(Boolean);
+    row.replaceChildren(...words.map(word => make("span", {class: "word"}, shownWord(word))));
   }
 
   /** Choose rows, columns or paragraphs. */
@@ -193,7 +178,8 @@ export class Stage {
     this.svg.replaceChildren(
       ...drawn.map(line =>
         makeSvg("path", {
-          class: `line ${line.kind}${line.faint ? " faint" : ""}`,
+          class: line.faint ? "line faint" : "line",
+          "data-kind": line.kind,
           d: this.path(line),
           "stroke-width": (0.8 + THICKEST * line.weight * (line.faint ? 0.6 : 1)).toFixed(2),
           "stroke-opacity": (line.faint ? 0.05 + 0.4 * line.weight : 0.3 + 0.7 * Math.sqrt(line.weight)).toFixed(2),
@@ -230,36 +216,22 @@ export class Stage {
         : curved(from.x - 4, from.y + from.h / 2, to.x + to.w + 4, to.y + to.h / 2, false);
     }
     const below = from.side !== "source"; // the decoder's own lines are below its row, or before its column
+    const [[x1, y1], [x2, y2]] = [middle(from), middle(to)];
     if (upright) {
-      const y = below ? from.y + from.h + 2 : from.y - 2;
-      return arc(
-        from.x + from.w / 2,
-        to.x + to.w / 2,
-        y,
-        below ? 1 : -1,
-        this.wide,
-        ARC,
-        (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`,
-      );
+      const point = (along, out) => `${along.toFixed(1)} ${out.toFixed(1)}`;
+      return below
+        ? arc(x1, x2, from.y + from.h + 2, 1, this.wide, ARC, point)
+        : arc(x1, x2, from.y - 2, -1, this.wide, ARC, point);
     }
-    const edge = unit => (below ? unit.x - 4 : unit.x + unit.w + 4);
-    const x = below ? Math.min(edge(from), edge(to)) : Math.max(edge(from), edge(to));
-    const high = this.root.clientHeight;
-    return arc(
-      from.y + from.h / 2,
-      to.y + to.h / 2,
-      x,
-      below ? -1 : 1,
-      high,
-      Math.min(ARC, this.gap - 8),
-      (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`,
-    );
+    const point = (along, out) => `${out.toFixed(1)} ${along.toFixed(1)}`;
+    const [high, rise] = [this.root.clientHeight, Math.min(ARC, this.gap - 8)];
+    return below
+      ? arc(y1, y2, Math.min(from.x, to.x) - 4, -1, high, rise, point)
+      : arc(y1, y2, Math.max(from.x + from.w, to.x + to.w) + 4, 1, high, rise, point);
   }
 }
 
-function middle(unit) {
-  return [unit.x + unit.w / 2, unit.y + unit.h / 2];
-}
+const middle = unit => [unit.x + unit.w / 2, unit.y + unit.h / 2];
 
 /** An arc from a to b along one axis that rises from it, higher for words that are further apart. */
 function arc(a, b, base, sign, longest, rise, point) {

@@ -114,16 +114,15 @@ export function openSteps(root, app) {
     const select = (label, options, value, change) => {
       const listed = options.map(([of, text]) => make("option", {value: of, selected: of === value}, String(text)));
       const attributes = {"data-choice": label, change: event => change(event.target.value)};
-      return make("label", {class: "select"}, `${label} `, make("select", attributes, ...listed));
+      return make("label", {class: "quiet"}, `${label} `, make("select", attributes, ...listed));
     };
     const kindNames = kinds.map(kind => [kind, kindInWords(kind)]);
-    return make(
-      "div",
-      {class: "selects"},
-      kinds.length > 1 ? select("attention", kindNames, entry.kind, toKind) : null,
-      select("layer", same.map(([n, one]) => [n, one.layer]), step.entry, n => go({entry: Number(n)})),
-      select("head", entry.heads.map(head => [head, head]), step.head, head => go({head: Number(head)})),
-    );
+    const attention = kinds.length > 1 ? select("attention", kindNames, entry.kind, toKind) : null;
+    const layers = same.map(([n, one]) => [n, one.layer]);
+    const layer = select("layer", layers, step.entry, n => go({entry: Number(n)}));
+    const heads = entry.heads.map(head => [head, head]);
+    const head = select("head", heads, step.head, number => go({head: Number(number)}));
+    return make("div", {class: "selects"}, attention, layer, head);
   }
 
   return {

@@ -38,7 +38,7 @@ export function strip(values, {name, most = largestOf(values), part = null, fade
         const next = event.key in steps ? now + steps[event.key] : {Home: 0, End: values.length - 1}[event.key];
         if (next === undefined) return;
         event.preventDefault();
-        show(Math.min(Math.max(next, 0), values.length - 1));
+        show(within(next));
       },
     },
     canvas,
@@ -51,12 +51,11 @@ export function strip(values, {name, most = largestOf(values), part = null, fade
     box.append(frame);
   }
 
+  const within = n => Math.min(Math.max(n, 0), values.length - 1);
+
   function at(event) {
     const place = box.getBoundingClientRect();
-    return Math.min(
-      Math.max(Math.floor(((event.clientX - place.left) / place.width) * values.length), 0),
-      values.length - 1,
-    );
+    return within(Math.floor(((event.clientX - place.left) / place.width) * values.length));
   }
 
   function show(n) {
@@ -91,16 +90,12 @@ function formulaParts(text) {
   return text.split(/(_[A-Z])/).map(part => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
 }
 
-/** A strip under its name and formula, with its numbers to open. `said` is the text at its right. */
-export function vector(values, {name, formula = "", dimension = "", said = "", ...more}) {
+/** A strip under its name and formula, with its numbers to open. */
+export function vector(values, {name, formula = "", ...more}) {
   const made = strip(values, {name, ...more});
   const table = make("div", {class: "numbers", role: "group", tabindex: 0, "aria-label": `${name}, all numbers`});
-  const opened = make(
-    "details",
-    {},
-    make("summary", {}, "numbers", make("span", {class: "unseen"}, ` of ${name}`)),
-    table,
-  );
+  const summary = make("summary", {class: "quiet"}, "numbers", make("span", {class: "regard-unseen"}, ` of ${name}`));
+  const opened = make("details", {}, summary, table);
   opened.addEventListener("toggle", () => {
     if (!opened.open || table.childElementCount) return;
     table.append(...Array.from(values, value => make("span", {}, asNumber(value))));
@@ -110,9 +105,8 @@ export function vector(values, {name, formula = "", dimension = "", said = "", .
     {class: "vector-head"},
     make("b", {}, name),
     make("span", {class: "formula"}, ...formulaParts(formula)),
-    make("span", {class: "quiet"}, dimension || `${values.length} numbers`),
+    make("span", {class: "quiet"}, `${values.length} numbers`),
     made.readout,
-    said ? make("span", {class: "quiet"}, said) : null,
   );
   return {element: make("div", {class: "vector"}, head, made.box, opened), paint: made.paint};
 }
@@ -202,7 +196,7 @@ export function scaleControl(numbers, names, moved) {
   function showFigures(shares) {
     const bits = entropyOf(shares);
     const best = shares.indexOf(Math.max(...shares));
-    const figure = (name, value) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
+    const figure = (name, value) => make("div", {}, make("dt", {class: "quiet"}, name), make("dd", {}, value));
     figures.replaceChildren(
       figure("largest share", make("bdi", {}, `${names[best]} ${asPercent(shares[best])}`)),
       figure("entropy", `${bits.toFixed(2)} bits`),
@@ -237,6 +231,7 @@ export function dotProduct(root, {q, k, score, names, most}, paints) {
     return make("div", {class: "product-row"}, make("bdi", {}, name), made.box);
   });
   const term = n => make("li", {}, equation(n), make("span", {class: "quiet"}, ` (${n})`));
+  const listOf = places => make("ol", {class: "terms"}, ...Array.from(places, term));
   const order = terms.map((_, n) => n).sort((a, b) => Math.abs(terms[b]) - Math.abs(terms[a]));
   tell(null);
   root.replaceChildren(
@@ -244,12 +239,7 @@ export function dotProduct(root, {q, k, score, names, most}, paints) {
     ...rows,
     line,
     make("p", {class: "quiet"}, "The largest terms:"),
-    make("ol", {class: "terms"}, ...order.slice(0, TERMS).map(term)),
-    make(
-      "details",
-      {},
-      make("summary", {}, `all ${terms.length} terms`),
-      make("ol", {class: "terms"}, ...terms.map((_, n) => term(n))),
-    ),
+    listOf(order.slice(0, TERMS)),
+    make("details", {}, make("summary", {class: "quiet"}, `all ${terms.length} terms`), listOf(terms.keys())),
   );
 }

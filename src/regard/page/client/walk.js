@@ -51,7 +51,8 @@ export function walkOf(step, numbers, entry, go) {
     path.append(make("li", {}, button({class: "link", click: scroll}, short)));
     return section;
   });
-  const missing = numbers.missing ? [make("p", {class: "step card quiet"}, sentenceOf(numbers.missing))] : [];
+  const said = numbers.missing.slice(0, 1).toUpperCase() + numbers.missing.slice(1);
+  const missing = said ? [make("p", {class: "step card quiet"}, said)] : [];
   return {
     elements: [path, ...sections, ...missing],
     paints,
@@ -62,10 +63,6 @@ export function walkOf(step, numbers, entry, go) {
   };
 }
 
-function sentenceOf(text) {
-  return text.slice(0, 1).toUpperCase() + text.slice(1);
-}
-
 function tokenShown(token) {
   const text = String(token);
   return shownWord(text.trim() ? text.replace(/^[▁Ġ\s]+(?=.)/, "") : text);
@@ -74,12 +71,8 @@ function tokenShown(token) {
 function inputStep({numbers, step, entry, word, shown}) {
   if (!numbers.x) return null;
   const {embedding} = numbers;
-  const before =
-    entry.kind === "cross"
-      ? "What the decoder's own attention made of what was written so far."
-      : entry.layer
-        ? `What layer ${entry.layer - 1} made of it.`
-        : "What goes into this layer.";
+  const own = entry.layer ? `What layer ${entry.layer - 1} made of it.` : "What goes into this layer.";
+  const before = entry.kind === "cross" ? "What the decoder's own attention made of what was written so far." : own;
   const added = embedding && `${asNumber(embedding.scale)} × embedding + position`;
   const parts = embedding
     ? [
@@ -133,12 +126,9 @@ function scoresStep({numbers, names, word, most, thin, paints, go}) {
   const best = weights.indexOf(Math.max(...weights));
   const hidden = names.length - seen.length;
   const rest = Math.max(1 - weights.reduce((sum, weight) => sum + weight, 0), 0);
-  const left = [
-    hidden ? `${counted(hidden, "word")} may not be seen from here: the mask hides them.` : "",
-    numbers.left_out
-      ? `These have the largest weights; ${counted(numbers.left_out, "other")} share ${asPercent(rest)}.`
-      : "",
-  ];
+  const left = hidden ? [`${counted(hidden, "word")} may not be seen from here: the mask hides them.`] : [];
+  const others = counted(numbers.left_out, "other");
+  if (numbers.left_out) left.push(`These have the largest weights; ${others} share ${asPercent(rest)}.`);
   return {
     step: {
       short: "dot products",
@@ -146,7 +136,7 @@ function scoresStep({numbers, names, word, most, thin, paints, go}) {
       text:
         `The score of a word is the dot product of q(${word}) and its key: large where they point the same way. ` +
         "Choose one to see it term by term.",
-      parts: [table, make("p", {class: "quiet"}, left.filter(Boolean).join(" ")), product],
+      parts: [table, make("p", {class: "quiet"}, left.join(" ")), product],
     },
     open(wanted) {
       const key = wanted !== null && visible[wanted] ? wanted : best;
@@ -240,10 +230,7 @@ function feedStep({numbers, shown}) {
     short: "feed-forward",
     title: "Feed-forward",
     text: "Each word on its own: a wider layer, an activation, and back.",
-    parts: [
-      shown(hidden, {name: "hidden", formula: formulas.hidden}),
-      shown(fed, {name: "fed", formula: formulas.fed}),
-    ],
+    parts: Object.entries({hidden, fed}).map(([name, values]) => shown(values, {name, formula: formulas[name]})),
   };
 }
 
@@ -258,9 +245,6 @@ function lastStep({numbers, entry, word, shown, go}) {
     short: numbers.hidden ? "next layer" : "cross-attention",
     title: numbers.hidden ? "What leaves the layer" : "What leaves this attention",
     text: between,
-    parts: [
-      shown(numbers.next, {name: `${word}, after layer ${entry.layer}`, formula: numbers.formulas.next}),
-      on,
-    ],
+    parts: [shown(numbers.next, {name: `${word}, after layer ${entry.layer}`, formula: numbers.formulas.next}), on],
   };
 }

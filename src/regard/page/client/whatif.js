@@ -1,7 +1,7 @@
 // What if: hide a word from the model or switch heads off, read the text again, and compare the two translations.
 
 import {headName, headOf, kindsOf, postRead} from "./api.js";
-import {kindInWords} from "./heads.js";
+import {headTitle, kindInWords} from "./heads.js";
 import {asPercent, button, counted, later, make, roving, shownWord} from "./ui.js";
 
 /** The words of b, by the longest common subsequence with a: [[word, whether it is new]]. */
@@ -65,17 +65,11 @@ export function openWhatIf(root, app) {
     const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
     const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
     for (const [entry, n] of rows) {
-      const heads = entry.heads.map((head, place) => {
-        const role = entry.roles[place];
-        return button({
-          class: "off-head",
-          "data-kind": kind,
-          tabindex: -1,
-          "data-head": headName(n, head),
-          "aria-label": `Layer ${entry.layer}, head ${head}${role ? `, ${role}` : ""}`,
-          title: `layer ${entry.layer}, head ${head}${role ? `: ${role}` : ""}`,
-          click: event => toggleHead(event.currentTarget.dataset.head),
-        });
+      const heads = entry.heads.map(head => {
+        const name = headName(n, head);
+        const label = headTitle(app.reading, name);
+        const named = {"data-kind": kind, "data-head": name, "aria-label": label, title: label};
+        return button({class: "off-head", tabindex: -1, ...named, click: () => toggleHead(name)});
       });
       const layer = make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer));
       grid.append(make("div", {class: "off-row"}, layer, ...heads));
@@ -135,24 +129,17 @@ export function openWhatIf(root, app) {
     const {text, part, hide, off} = app.state;
     const body = {text, part, hide, off: off.map(headOf)};
     try {
-      const reading = await postRead(
-        body,
-        event => mine === running && event.written !== undefined && (after.textContent = event.written),
-        mine.signal,
-      );
+      const tell = event => mine === running && event.written !== undefined && (after.textContent = event.written);
+      const reading = await postRead(body, tell, mine.signal);
       if (mine !== running) return;
       const [was, is] = [app.reading, reading].map(one => writtenOf(one).split(/\s+/).filter(Boolean));
       const marked = changedWords(was, is);
       after.replaceChildren(...marked.flatMap(([word, fresh]) => [fresh ? make("mark", {}, word) : word, " "]));
       if (!is.length) after.append(make("span", {class: "quiet"}, "(nothing)"));
       const fresh = marked.filter(([, isNew]) => isNew).length;
-      const hidden = [...words.children]
-        .filter(button => hide.includes(Number(button.dataset.start)))
-        .map(button => button.textContent);
-      const parts = [
-        hidden.length ? `without ${hidden.map(word => `“${word}”`).join(", ")}` : "",
-        off.length ? `with ${counted(off.length, "head")} off` : "",
-      ].filter(Boolean);
+      const hidden = [...words.children].filter(button => hide.includes(Number(button.dataset.start)));
+      const parts = hidden.length ? [`without ${hidden.map(button => `“${button.textContent}”`).join(", ")}`] : [];
+      if (off.length) parts.push(`with ${counted(off.length, "head")} off`);
       const gone = was.length + fresh - is.length;
       said.textContent = `${fresh || gone ? `${counted(Math.max(fresh, gone), "word")} changed` : "Nothing changes"} ${parts.join(" and ")}.`;
       if (reading.changed) said.append(` ${reading.changed}`);
