@@ -229,8 +229,7 @@ function setUpForm() {
   };
   field.addEventListener("input", () => {
     grow();
-    typed(field.value, about.task !== "generate");
-    if (about.task === "generate") readSoon.cancel(); // a continuation takes long: only after Enter
+    if (about.task !== "generate") typed(field.value, true); // a continuation takes long: only after Enter
   });
   field.addEventListener("keydown", event => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
