@@ -13,7 +13,7 @@ then the kinds of pictures:
     diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows
     charts            `bars`, `curves`: any other numbers; `film`: any pictures, one after another
 and the zoomable map:
-    viewer            `Feed`, which supplies its numbers; its page, its notebook widget, tokens as text
+    viewer            its page, its notebook widget, arrays and tokens as text
     viewer/           JavaScript and CSS, which a browser runs as they are, in files, notebooks and `regard serve`
 """
 

@@ -88,11 +88,9 @@ def grid(
     notes = [caption, "Named layer · head; each is shaded up to its own greatest weight, by the square root."]
     if max(height, width) > bins:
         notes.append(pooling_note((height, width), small[0].shape[1:]))
-    if sort is None:  # up to 16 heads of one layer in a line
-        layer_heads = [[place for place in order if place[0] == layer] for layer in range(len(small))]
-        lines = [heads[start : start + 16] for heads in layer_heads for start in range(0, len(heads), 16)]
-    else:
-        lines = [order[start : start + _THUMBNAILS] for start in range(0, len(order), _THUMBNAILS)]
+    by_layer = [[place for place in order if place[0] == layer] for layer in range(len(small))]
+    groups, most = (by_layer, 16) if sort is None else ([order], _THUMBNAILS)
+    lines = [heads[start : start + most] for heads in groups for start in range(0, len(heads), most)]
 
     def draw(canvas: Canvas) -> None:
         rows, columns = small[0].shape[1:]

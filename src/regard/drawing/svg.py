@@ -277,9 +277,8 @@ class Canvas:
             below = {"x": x, "y": y + 0.25 * size, "font_size": 0.7 * size, "text_anchor": "start"}
             subscript = f"<tspan{_attributes(below)}>{escaped(sub)}</tspan>"
         attributes: dict[str, object] = {"x": x, "y": y, "font_size": size, "fill": fill or self.theme.ink}
-        attributes |= {"text_anchor": anchor} if anchor != "start" else {}
-        attributes |= {"font_weight": "bold"} if bold else {}
-        attributes |= {"font_style": "italic"} if italic else {}
+        attributes["text_anchor"] = anchor if anchor != "start" else None  # None is left out
+        attributes |= {"font_weight": "bold" if bold else None, "font_style": "italic" if italic else None}
         self._add("text", attributes | more, title, _raised(escaped(text), size) + subscript)
 
     def image(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,38 +120,7 @@ class Packed:
     blocks: Mapping[str, Block]
 
 
-@runtime_checkable
-class Feed(Protocol):
-    """Supplies the numbers of a map. Rows are queries, columns are keys; both are counted in tokens from 0."""
-
-    def about(self) -> dict[str, Any]:
-        """As JSON: "title", "queries", "keys", "same" (rows and columns are one text), "numbered" (sides whose tokens
-        are unknown: {"rows", "columns"}), "entries", "exact" (the dtype), "note".
-
-        An entry is {"name", "kind", "layer", "heads": [numbers]}; heads are chosen by (number of the entry, head).
-        """
-
-    def tile(
-        self, heads: Sequence[tuple[int, int]], rows: tuple[int, int], columns: tuple[int, int], bins: tuple[int, int]
-    ) -> NDArray[np.float32]:
-        """The mean over these heads of the part rows × columns, each (start, stop), averaged over bins.
-
-        Bins are nearly equal, as in `AttentionMatrix.pool`; as many bins as tokens give the weights themselves. A
-        range may reach past the last token: a bin there has the mean of the tokens that exist, or 0. NaN: not computed
-        yet (see `ready`).
-        """
-
-    def ready(self, heads: Sequence[tuple[int, int]] | None = None) -> float:
-        """The share of the coarse levels that is computed, of these heads or of all heads shown so far; 1.0: all."""
-
-    def tokens(self, side: str, start: int, stop: int) -> list[str]:
-        """The tokens of "rows" or "columns" as they read, at most 4,096 at once; joined, they make the text."""
-
-    def find(self, side: str, text: str, limit: int = 1000) -> list[int]:
-        """The tokens at which a text begins."""
-
-    def packed(self, budget: int) -> Packed:
-        """What a file of at most `budget` bytes carries."""
+Feed = Any  # supplies the numbers of a map: a `maps.MatrixFeed`, whose methods say what they answer
 
 
 @cache

@@ -54,7 +54,7 @@ class MapEntry:
 
 
 class MatrixFeed:
-    """A `drawing.viewer.Feed` of matrices with the same queries and keys; `rows` and `columns` are their tokens.
+    """The numbers of matrices with the same queries and keys; `rows` and `columns` are their tokens, counted from 0.
 
     >>> import torch, regard
     >>> A = regard.AttentionMatrix(torch.randn(2, 100, 8), torch.randn(2, 100, 8))
@@ -88,10 +88,13 @@ class MatrixFeed:
         self._sweeps = Sweeps()
         weakref.finalize(self, self._sweeps.close)
 
-    # The methods of a `Feed`
+    # What the viewer asks for
 
     def about(self) -> dict[str, Any]:
-        """What the map shows, as JSON."""
+        """What the map shows, as JSON; heads are chosen by (number of the entry, head).
+
+        "same": rows and columns are one text; "numbered": the sides whose tokens are unknown.
+        """
         entries = [
             {"name": entry.name, "kind": entry.kind, "layer": entry.layer, "heads": list(entry.heads)}
             for entry in self.entries
@@ -104,7 +107,12 @@ class MatrixFeed:
     def tile(
         self, heads: Sequence[_Head], rows: tuple[int, int], columns: tuple[int, int], bins: tuple[int, int]
     ) -> NDArray[np.float32]:
-        """The mean over these heads of the part rows × columns, averaged over bins."""
+        """The mean over these heads of the part rows × columns, each (start, stop), averaged over bins.
+
+        Bins are nearly equal, as in `AttentionMatrix.pool`; as many bins as tokens give the weights themselves. A range
+        may reach past the last token: a bin there has the mean of the tokens that exist, or 0. NaN: not computed yet
+        (see `ready`).
+        """
         runs = self._runs(heads)
         row_bins = Bins.cut("rows", rows, bins[0], self.queries)
         column_bins = Bins.cut("columns", columns, bins[1], self.keys)
@@ -132,7 +140,7 @@ class MatrixFeed:
         return self._sweeps.done(None if heads is None else tuple(sorted(set(heads))))
 
     def tokens(self, side: str, start: int, stop: int) -> list[str]:
-        """The tokens of "rows" or "columns" as they read; numbers where they are unknown."""
+        """The tokens of "rows" or "columns" as they read, at most 4,096; joined, they make the text."""
         one_of("side", side, ("rows", "columns"))
         count = self.queries if side == "rows" else self.keys
         if not 0 <= start <= stop <= count or stop - start > _TOKENS:

@@ -11,9 +11,9 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from regard.errors import InputError, RegardError
@@ -40,6 +40,7 @@ class Job:
     def __init__(self, work: Iterator[Event]):
         self.work = work
         self.cancelled = False
+        self.took = 0.0  # seconds of all slices
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -64,24 +65,21 @@ class ModelThread:
 
     def __init__(self, most: int = 16):
         self._most = most
-        self._jobs: deque[Job] = deque()
-        self._waiting = threading.Condition()
-        self._open = True
+        self._jobs: set[Job] = set()
+        self._turns: SimpleQueue[Job | None] = SimpleQueue()  # None: the end
         self._seconds = 1.0  # that a job takes, as a moving average
-        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="model", daemon=True).start()
 
     def submit(self, work: Iterator[Event]) -> Job:
         """Append a job to the line, unless the line is too long."""
-        with self._waiting:
-            ahead = len(self._jobs)
-            if ahead >= self._most:
-                raise BusyError(f"{ahead} texts are being read", self._seconds * ahead)
-            job = Job(work)
-            if ahead:
-                job.tell({"progress": f"waiting for {ahead} other{'s' * (ahead > 1)}", "share": 0.0})
-            self._jobs.append(job)
-            self._waiting.notify()
+        ahead = len(self._jobs)
+        if ahead >= self._most:
+            raise BusyError(f"{ahead} texts are being read", self._seconds * ahead)
+        job = Job(work)
+        if ahead:
+            job.tell({"progress": f"waiting for {ahead} other{'s' * (ahead > 1)}", "share": 0.0})
+        self._jobs.add(job)
+        self._turns.put(job)
         return job
 
     async def run(self, function: Callable[[], T]) -> T:
@@ -98,33 +96,23 @@ class ModelThread:
         return result
 
     def close(self) -> None:
-        """Cancel all jobs and accept no more; the running slice is not waited for."""
-        with self._waiting:
-            self._open = False
-            for job in self._jobs:
-                job.cancelled = True
-                job.tell({"error": "the server was ended."})
-                job.tell(None)
-            self._waiting.notify()
+        """Cancel all jobs; the running slice is not waited for."""
+        for job in list(self._jobs):
+            job.cancelled = True
+            job.tell({"error": "the server was ended."})
+            job.tell(None)
+        self._turns.put(None)
 
     def _run(self) -> None:
-        took: dict[Job, float] = {}
-        while True:
-            with self._waiting:
-                while self._open and not self._jobs:
-                    self._waiting.wait()
-                if not self._open:
-                    return
-                job = self._jobs[0]  # it stays in the line until its slice is done
+        while (job := self._turns.get()) is not None:
             start = time.perf_counter()
             ended = self._slice(job)
-            took[job] = took.get(job, 0.0) + time.perf_counter() - start
-            with self._waiting:
-                self._jobs.popleft()
-                if ended:
-                    self._seconds = 0.8 * self._seconds + 0.2 * took.pop(job)
-                else:
-                    self._jobs.append(job)
+            job.took += time.perf_counter() - start
+            if ended:
+                self._jobs.remove(job)
+                self._seconds = 0.8 * self._seconds + 0.2 * job.took
+            else:
+                self._turns.put(job)
 
     def _slice(self, job: Job) -> bool:
         """Run one slice, and return whether it was the last."""

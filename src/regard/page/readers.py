@@ -73,15 +73,15 @@ class Reader(Protocol):
 
     name: str
     task: str  # "translate", "read", "generate" or "record"
-    languages: str
-    examples: Sequence[str]
-    heads: Mapping[str, tuple[int, int]]  # of the encoder, by what they were taught: (layer, head)
+    languages: str = ""
+    examples: Sequence[str] = ()
+    heads: Mapping[str, tuple[int, int]] = {}  # of the encoder, by what they were taught: (layer, head)
 
     def read(self, request: ReadRequest) -> Iterator[Event]:
         """Slices of work, each with an event for the visitor; the last is {"parts": […], "open": the part to show}."""
 
 
-class TranslatorReader:
+class TranslatorReader(Reader):
     """A translator of regard's own: the translation, and the attention of each sentence.
 
     >>> reader = TranslatorReader(Translator.default(), "ours")
@@ -95,8 +95,7 @@ class TranslatorReader:
     def __init__(self, translator: Translator, name: str):
         self.translator, self.name, self.languages = translator, name, translator.languages
         self._english = self.languages.startswith("en-")
-        self.examples: Sequence[str] = _ENGLISH if self._english else ()
-        self.heads: Mapping[str, tuple[int, int]] = translator.heads
+        self.examples, self.heads = _ENGLISH if self._english else (), translator.heads
         config = translator.model.config
         # In the order in which a record has them.
         self._entries = [f"encoder.layers.{n}.attention" for n in range(config.encoder_layers)]
@@ -253,11 +252,8 @@ def _unseen(record: Record) -> str:
     return f"Not seen: {some_of(record.unseen)}." if record.unseen else ""
 
 
-class HuggingFaceReader:
+class HuggingFaceReader(Reader):
     """A model of transformers: an encoder, a model that continues a text, or one that writes another text."""
-
-    languages = ""
-    heads: Mapping[str, tuple[int, int]] = {}
 
     def __init__(self, network: nn.Module, tokenizer: Any, name: str):
         self.network, self.tokenizer, self.name = network, tokenizer, name
@@ -265,7 +261,7 @@ class HuggingFaceReader:
         self._pair = bool(getattr(config, "is_encoder_decoder", False))
         writes = bool(getattr(network, "can_generate", bool)())
         self.task = "translate" if self._pair else "generate" if writes else "read"
-        self.examples: Sequence[str] = _EXAMPLES[self.task]
+        self.examples = _EXAMPLES[self.task]
         self._size = sum(parameter.numel() for parameter in network.parameters())
         self._takes = frozenset(inspect.signature(network.forward).parameters)
         self._names: list[str] = []  # of the entries, as in the last record
@@ -381,12 +377,10 @@ class HuggingFaceReader:
             yield
 
 
-class RecordReader:
+class RecordReader(Reader):
     """A record from a file, whose texts were read when it was made."""
 
-    task, languages = "record", ""
-    examples: Sequence[str] = ()
-    heads: Mapping[str, tuple[int, int]] = {}
+    task = "record"
 
     def __init__(self, record: Record, name: str):
         self.name, self._record = name, record
