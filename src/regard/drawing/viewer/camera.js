@@ -1,12 +1,12 @@
 // The view of a map, and how pointer, wheel, fingers and keys move it. A view is {x, y, z}: the token in the middle
 // (column x, row y), and the zoom, the logarithm to base 2 of how many pixels a token takes.
 
-export const largestCell = 160;  // pixels of a cell at the deepest zoom
+const largestCell = 160;  // pixels of a cell at the deepest zoom
 const fullCell = 96;  // pixels of a cell when all of a small matrix is shown
 const roundCell = 24;  // pixels of a cell from which on cells are square, even if one of the texts is much longer
 
 /** Pixels of a column and of a row. A text much shorter than the other is stretched until its words have room. */
-export function scalesAt(z, {queries, keys}) {
+function scalesAt(z, {queries, keys}) {
   const small = 2 ** z;
   const stretched = times => Math.max(small, Math.min(small * times, roundCell));
   const rows = stretched(Math.max(keys / queries / 3, 1)), columns = stretched(Math.max(queries / keys / 3, 1));
@@ -14,7 +14,7 @@ export function scalesAt(z, {queries, keys}) {
 }
 
 /** The zoom at which the whole matrix is seen in width × height pixels. */
-export function wholeZoom(about, width, height) {
+function wholeZoom(about, width, height) {
   let low = -24, high = Math.log2(fullCell);
   for (let n = 0; n < 40; n++) {
     const z = (low + high) / 2, scale = scalesAt(z, about);
@@ -25,7 +25,7 @@ export function wholeZoom(about, width, height) {
 }
 
 /** The view between the whole of the matrix and a single cell, with at least half of what fits in sight. */
-export function boundedView(view, about, plot) {
+function boundedView(view, about, plot) {
   const whole = wholeZoom(about, plot.width, plot.height);
   const z = Math.min(Math.max(view.z, whole), Math.log2(largestCell)), scale = scalesAt(z, about);
   const inside = (middle, count, pixels) => {
@@ -40,7 +40,7 @@ export function boundedView(view, about, plot) {
 }
 
 /** The view with another zoom in which a point of the plot, in pixels from its middle, stays where it is. */
-export function zoomedView(view, z, [right, down], about) {
+function zoomedView(view, z, [right, down], about) {
   const before = scalesAt(view.z, about), after = scalesAt(z, about);
   return {
     z,

@@ -3,7 +3,7 @@
 import {element} from "./elements.js";
 
 /** The choice of a layer (the number of an entry, or "all") and a head (its number, or "all"). */
-export function choiceOf(about, layer, head) {
+function choiceOf(about, layer, head) {
   const {entries} = about;
   const numbers = layer === "all" ? entries.map((_, n) => n) : [layer];
   const known = n => entries[n].heads.filter(each => head === "all" || each === head);

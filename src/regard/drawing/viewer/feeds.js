@@ -9,7 +9,7 @@
 import {decodeBlock, weightsPool} from "./weights.js";
 
 /** The tokens at which a text begins, in any case: as whole words or, where there are none, as parts of words. */
-export function findInTokens(tokens, text, limit = 1000) {
+function findInTokens(tokens, text, limit = 1000) {
   const wanted = text.toLowerCase().trim().replace(/\s+/g, " ");
   if (!wanted) return [];
   const lowered = tokens.map(token => token.toLowerCase().replace(/[\n\t]/g, " "));

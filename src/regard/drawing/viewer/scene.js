@@ -55,7 +55,7 @@ export function inSight(at, about) {
 }
 
 /** The tile that shows a bin, or the nearest coarser one that is there: {tile, level}. */
-export function tileAt(store, choice, level, row, column, deepest) {
+function tileAt(store, choice, level, row, column, deepest) {
   for (let up = 0; up <= deepest; up++) {
     const coarser = level.map(each => each + up);
     const number = (token, axis) => Math.floor(token / (tileBins * 2 ** coarser[axis]));

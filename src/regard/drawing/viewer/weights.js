@@ -51,7 +51,7 @@ async function inflate(deflated, length) {
 }
 
 /** Numbers from the bits of float16. */
-export function fromHalves(bits) {
+function fromHalves(bits) {
   const table = new Float32Array(65536), numbers = new Float32Array(bits.length);
   for (let n = 0; n < 65536; n++) {
     const sign = n & 0x8000 ? -1 : 1, exponent = (n >> 10) & 31, fraction = n & 1023;
@@ -63,7 +63,7 @@ export function fromHalves(bits) {
 }
 
 /** Open a head of a file, with three more tokens, so that blocks of four are always whole. */
-export function openHead(spec) {
+function openHead(spec) {
   const {mask, width} = spec;
   const queries = spec.query.length / width, keys = spec.key.length / width;
   const padded = bits => {
@@ -93,7 +93,7 @@ function headOpener(specs) {
 }
 
 /** The number that a mask adds to the score of a query and a key: -Infinity where the key is hidden. */
-export function maskAdds(head, row, column) {
+function maskAdds(head, row, column) {
   const apart = head.columnAt[column] - head.rowAt[row];
   for (const [lowest, highest] of head.bands) {
     if ((lowest !== null && apart < lowest) || (highest !== null && apart > highest)) return -Infinity;
@@ -110,7 +110,7 @@ export function maskAdds(head, row, column) {
 }
 
 /** The run of columns within first … last that bands do not hide from a row. */
-export function seenColumns(head, row, first, last) {
+function seenColumns(head, row, first, last) {
   if (!head.inOrder) return [first, last];
   const at = head.rowAt[row] - head.columnAt[0];
   for (const [lowest, highest] of head.bands) {
@@ -121,7 +121,7 @@ export function seenColumns(head, row, first, last) {
 }
 
 /** The dot products of four queries with a run of keys, four at a time: dots[n * stride + column - first]. */
-export function dotProducts(head, row, first, last, dots, stride) {
+function dotProducts(head, row, first, last, dots, stride) {
   const {query, key, width} = head;
   const q0 = row * width, q1 = q0 + width, q2 = q1 + width, q3 = q2 + width;
   for (let column = first; column < last; column += 4) {
@@ -148,14 +148,14 @@ export function dotProducts(head, row, first, last, dots, stride) {
 }
 
 /** exp by tables of powers of two, with a relative error of 1e-8, several times as fast as Math.exp. */
-export function exponentialTables() {
+function exponentialTables() {
   const fractions = Float64Array.from({length: 2048}, (_, n) => 2 ** (n / 2048));
   const powers = Float64Array.from({length: 256}, (_, n) => 2 ** (n - 160));  // of x from -110 to 65
   return {fractions, powers};
 }
 
 /** Add the weights of some columns of a row, given their dot products, to the bins that they fall into. */
-export function addWeights(head, row, first, last, dots, from, sums, base, columnBin, left, tables) {
+function addWeights(head, row, first, last, dots, from, sums, base, columnBin, left, tables) {
   const {scale, softcap, onlyBands} = head, {fractions, powers} = tables;
   const normaliser = head.normaliser[row], factor = 2048 / Math.LN2;
   if (normaliser === -Infinity) return;  // the row sees nothing
@@ -183,7 +183,7 @@ export function addWeights(head, row, first, last, dots, from, sums, base, colum
  * The mean over heads of rows × columns, averaged over bins: call step(), a millisecond or two each, until it is true,
  * then read values. Bins past the last token are 0.
  */
-export function tileJob(heads, {rows, columns, bins}) {
+function tileJob(heads, {rows, columns, bins}) {
   const {queries, keys, width} = heads[0];
   const [top, left] = [rows[0], columns[0]];
   const bottom = Math.min(rows[1], queries), right = Math.min(columns[1], keys);

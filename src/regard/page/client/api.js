@@ -10,7 +10,7 @@ export class ApiError extends Error {
 
 const SILENT = "The server does not answer. Is `regard serve` still running?";
 
-async function asked(address, options = {}) {
+async function request(address, options = {}) {
   let response;
   try {
     response = await fetch(address, options);
@@ -26,19 +26,19 @@ async function asked(address, options = {}) {
 
 /** A JSON answer. */
 export async function getJson(address) {
-  return (await asked(address)).json();
+  return (await request(address)).json();
 }
 
 /** An array of little-endian floats and its shape. */
 export async function getFloats(address, signal) {
-  const response = await asked(address, {signal});
+  const response = await request(address, {signal});
   const shape = response.headers.get("X-Shape").split(",").map(Number);
   return {shape, data: new Float32Array(await response.arrayBuffer())};
 }
 
 /** A file. */
 export async function getBlob(address) {
-  return (await asked(address)).blob();
+  return (await request(address)).blob();
 }
 
 /** An address with its query. */
@@ -48,7 +48,7 @@ export function query(path, values) {
 
 /** Read a text and return the reading; `tell` gets every event before it. */
 export async function postRead(body, tell, signal) {
-  const response = await asked("/api/read", {
+  const response = await request("/api/read", {
     method: "POST",
     headers: {"Content-Type": "application/json"},
     body: JSON.stringify(body),

@@ -173,7 +173,7 @@ export function openHeads(root, app, point) {
 }
 
 /** The role of a head, by its name; "" where it is not known. */
-export function roleOf({entries}, name) {
+function roleOf({entries}, name) {
   const [n, head] = headOf(name);
   return entries[n].roles[entries[n].heads.indexOf(head)] ?? "";
 }

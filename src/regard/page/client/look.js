@@ -207,13 +207,13 @@ const LEGEND = {
 };
 
 /** The place of a word: {side, token}. */
-export function placeOfUnit(unit) {
+function placeOfUnit(unit) {
   return {side: unit.side, token: unit.range[0]};
 }
 
 /** The panel. `show` takes the word (null: none), the kind of attention, the names of the heads, what the word looks at
  *  (undefined: not known yet), the faint lines of words that looked at it, and the word that it is tied to, if any. */
-export function openPanel(app) {
+function openPanel(app) {
   const element = make("div", {class: "card answer"});
   const spoken = make("p", {class: "regard-unseen", role: "status"});
   const speak = later(text => (spoken.textContent = text), 400);

@@ -94,7 +94,7 @@ async function pngOf(svg) {
 }
 
 /** A part of the page as a standalone SVG. */
-export function svgOf(root) {
+function svgOf(root) {
   const box = root.getBoundingClientRect();
   const paper = getComputedStyle(document.body);
   const [width, height] = [Math.ceil(box.width), Math.ceil(box.height)];

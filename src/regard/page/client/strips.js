@@ -115,7 +115,7 @@ const TERMS = 6; // of a dot product, in numbers; the rest can be opened
 const SNAP = 0.015; // of the model's own divisor: the slider snaps to it
 
 /** softmax of scores ÷ divisor, capped and biased as in the model, over the visible keys. */
-export function softmaxOf(scores, divisor, {visible, bias, softcap}) {
+function softmaxOf(scores, divisor, {visible, bias, softcap}) {
   const logits = scores.map((score, n) => (visible[n] ? capped(score / divisor, softcap) + bias[n] : -Infinity));
   const most = Math.max(...logits);
   const powers = logits.map(logit => (logit === -Infinity ? 0 : Math.exp(logit - most)));
@@ -128,7 +128,7 @@ function capped(logit, softcap) {
 }
 
 /** The bias that a model adds to scaled scores before the softmax, such as a bias by distance, computed from its weights. */
-export function biasOf({scaled, weights, visible, softcap}) {
+function biasOf({scaled, weights, visible, softcap}) {
   const found = scaled.map((value, n) =>
     visible[n] && weights[n] > 0 ? Math.log(weights[n]) - capped(value, softcap) : NaN,
   );
@@ -139,7 +139,7 @@ export function biasOf({scaled, weights, visible, softcap}) {
 }
 
 /** Entropy in bits: 0 if one word has all weight, log₂ n if n words have equal weights. */
-export function entropyOf(shares) {
+function entropyOf(shares) {
   return shares.reduce((sum, share) => (share > 0 ? sum - share * Math.log2(share) : sum), 0);
 }
 

@@ -5,7 +5,7 @@ import {headTitle, kindInWords} from "./heads.js";
 import {asPercent, button, counted, later, make, roving, shownWord} from "./ui.js";
 
 /** The words of b, by the longest common subsequence with a: [[word, whether it is new]]. */
-export function changedWords(a, b) {
+function changedWords(a, b) {
   const table = Array.from({length: a.length + 1}, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--)
