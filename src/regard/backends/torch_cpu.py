@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from regard.backends.contract import Attend, Backend, Backward, Capabilities, Dense, Gradients, Request
+from regard.backends.contract import Attend, Backend, Backward, Capabilities, Gradients
 from regard.scores import MASK_PARTS, Positions, Scores, key_span, share
 from regard.support import FLOATS
 
@@ -148,10 +148,6 @@ class TorchCPU(Backend):
         requests=(Attend,), gradients=(Attend,), dtypes={"cpu": tuple(FLOATS)}, softcap=False, uses_forward_lse=True,
         mask_parts=frozenset(MASK_PARTS) - {"cuts"}, fastest_unmasked=True,
     )  # fmt: skip
-
-    def accepts(self, scores: Scores, request: Request | Dense, gradient: bool) -> bool:
-        """Everything within its capabilities."""
-        return True
 
     def forward(self, scores: Scores, request: Attend) -> tuple[Tensor, Tensor]:
         """(weights @ value, logsumexp), without sinks."""

@@ -20,7 +20,6 @@ from regard.matrix import compiled
 from regard.matrix.axes import Axes, basic, coordinates, fold_value
 from regard.matrix.lazy_matrix import LazyMatrix
 from regard.matrix.normalised import NormalisedScores, Source, largest_score
-from regard.matrix.picture import PictureOptions
 from regard.scores import Mask, as_mask, bind, make_scores
 from regard.support import Float, ensure_room, inside_func, no_compile, recording, transformed, whole
 
@@ -244,9 +243,10 @@ class AttentionMatrix(LazyMatrix):
             batch = batch * size + position
         return batch, head, row, column
 
-    def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed:
+    def _feed(
+        self, rows: Sequence[str] | None, columns: Sequence[str] | None, heads: Sequence[int] | None, title: str
+    ) -> Feed:
         # `maps` imports this room, and only the map of a matrix needs it here: hence an import by name.
         maps = import_module("regard.maps")
-        entry = maps.MapEntry.from_matrix(self, options.heads)
-        feed: Feed = maps.MatrixFeed([entry], rows, columns, title=options.title)
+        feed: Feed = maps.MatrixFeed([maps.MapEntry.from_matrix(self, heads)], rows, columns, title=title)
         return feed

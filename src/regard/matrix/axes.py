@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import operator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import DTypeError, OutOfRangeError, ShapeError
-from regard.scores import Scores, check_floats, pick
+from regard.scores import Positions, Scores, check_floats, pick
 from regard.support import WHOLE, check_stored
 
 Index = list[int | range | Tensor]  # an int, a range or a vector of whole numbers for each of the user's axes
@@ -83,19 +83,13 @@ def fold_value(axes: Axes, scores: Scores, value: Tensor, before: frozenset[int]
     return fold_operand(axes, scores.shape, value, key_heads=scores.key.shape[1])
 
 
-class Picked(NamedTuple):
-    """The batches, heads, rows and columns that an index picks, and the user's axes that remain."""
+def picked(
+    index: Index, axes: Axes, scores: Scores, before: frozenset[int]
+) -> tuple[list[int], list[int], Positions, Positions, Axes, frozenset[int]]:
+    """The batches, heads, rows and columns that a basic index picks, the user's axes that remain, and `before`.
 
-    batch: list[int]
-    heads: list[int]
-    rows: range | Tensor
-    columns: range | Tensor
-    axes: Axes
-    key_heads_before: frozenset[int]  # values with one of these numbers of heads are ambiguous
-
-
-def picked(index: Index, axes: Axes, scores: Scores, before: frozenset[int]) -> Picked:
-    """The part that a basic index picks; an int drops its axis, but one of rows or columns keeps it with size 1."""
+    An int drops its axis, but one of rows or columns keeps it with size 1. `before` as in `fold_value`.
+    """
     *leading, rows, columns = (
         range(a, a + 1) if n >= len(index) - 2 and isinstance(a, int) else a for n, a in enumerate(index)
     )
@@ -111,7 +105,7 @@ def picked(index: Index, axes: Axes, scores: Scores, before: frozenset[int]) -> 
     if not reads_all and len(head_list) != scores.shape[1]:
         before |= {key_heads}
     left = Axes(tuple(batch.shape), axes.has_heads and not isinstance(heads, int))
-    return Picked(batch.flatten().tolist(), head_list, rows, columns, left, before)
+    return batch.flatten().tolist(), head_list, rows, columns, left, before
 
 
 def basic(index: Any, shape: tuple[int, ...]) -> Index | None:

@@ -22,7 +22,7 @@ from regard.drawing.terminal import Cell, html_table, percent
 from regard.errors import InputError, OutOfRangeError
 from regard.matrix.axes import Axes, Index, basic, fold_operand, picked
 from regard.matrix.normalised import largest_score
-from regard.matrix.picture import PictureOptions, draw
+from regard.matrix.picture import draw
 from regard.scores import Mask, check_floats
 from regard.support import Float, Int, ensure_room, no_compile, one_of, whole
 
@@ -366,7 +366,7 @@ class LazyMatrix(ABC):
         >>> print(A.picture(["dog", "it"], pick="it"))
         it ━━━━━━━━━━ it 89.3 %   ━ dog 10.7 %
         """
-        return draw(self, words, columns, PictureOptions(kind, pick, heads, window, title))
+        return draw(self, words, kind, columns=columns, pick=pick, heads=heads, window=window, title=title)
 
     # Computed by subclasses
 
@@ -404,7 +404,9 @@ class LazyMatrix(ABC):
         """A result (batch, heads, rows, columns) in the user's axes."""
         return self._axes.unfold(result)
 
-    def _feed(self, rows: Sequence[str] | None, columns: Sequence[str] | None, options: PictureOptions) -> Feed | None:
+    def _feed(
+        self, rows: Sequence[str] | None, columns: Sequence[str] | None, heads: Sequence[int] | None, title: str
+    ) -> Feed | None:
         """The source of a saved map's tiles when the reader zooms; None where no part can be computed alone."""
         return None
 

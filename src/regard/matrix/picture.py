@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,36 +29,30 @@ _MOST = 200  # words that lines can join
 _WINDOW = 10  # exact weights of a map on a side
 
 
-@dataclass(frozen=True)
-class PictureOptions:
-    """The options of `AttentionMatrix.picture`, as they are described there."""
-
-    kind: str | None = None
-    pick: int | str | Sequence[int | str] | None = None
-    heads: Sequence[int] | None = None
-    window: tuple[int, int] | None = None
-    title: str = ""
+Words = Sequence[str] | None  # of the queries or of the keys, where they are known
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """The words of the queries and of the keys, where they are known."""
-
-    rows: tuple[str, ...] | None
-    columns: tuple[str, ...] | None
-
-
-def draw(A: LazyMatrix, words: Iterable[str] | None, columns: Iterable[str] | None, options: PictureOptions) -> Picture:
+def draw(
+    A: LazyMatrix,
+    words: Iterable[str] | None,
+    kind: str | None = None,
+    *,
+    columns: Iterable[str] | None = None,
+    pick: int | str | Sequence[int | str] | None = None,
+    heads: Sequence[int] | None = None,
+    window: tuple[int, int] | None = None,
+    title: str = "",
+) -> Picture:
     """Draw a matrix: see `AttentionMatrix.picture`.
 
     >>> import regard
     >>> long = regard.AttentionMatrix(torch.zeros(5000, 4), torch.zeros(5000, 4))
-    >>> draw(long, None, None, PictureOptions()).numbers["pool"].shape
+    >>> draw(long, None).numbers["pool"].shape
     (192, 192)
     """
     queries, keys = A.shape[-2:]
     size = max(queries, keys)
-    kind = options.kind or ("lines" if size <= _LINES else "matrix" if size <= _MATRIX else "map")
+    kind = kind or ("lines" if size <= _LINES else "matrix" if size <= _MATRIX else "map")
     if kind not in _KINDS:
         raise InputError(f"kind must be one of {', '.join(map(repr, _KINDS))}. Got {kind!r}.")
     if any(count != 1 for count in A.shape[:-3]):
@@ -67,17 +61,15 @@ def draw(A: LazyMatrix, words: Iterable[str] | None, columns: Iterable[str] | No
     left = None if words is None else as_words("words", words, queries, "queries")
     same = columns is None and queries == keys
     right = left if same else None if columns is None else as_words("columns", columns, keys, "keys")
-    sides = _Sides(left, right)
-    if options.pick is not None and kind != "lines":
+    if pick is not None and kind != "lines":
         raise InputError(f"pick is for lines. Got kind = {kind!r}.")
-    if options.window is not None and kind != "map":
+    if window is not None and kind != "map":
         raise InputError(f"window is for a map. Got kind = {kind!r}.")
-    heads, title = options.heads, options.title
     with torch.no_grad():
         if kind == "map":
-            return _map(one, sides, options)
+            return _map(one, left, right, heads, window, title)
         if kind == "matrix" and size > _MATRIX:
-            return _pooled(one, sides, options)
+            return _pooled(one, left, right, heads, title)
         if size > _MOST:
             raise TooLargeError(
                 f"lines can join at most {_MOST} words on a side. Got {queries} and {keys}. Choose a part, as in "
@@ -85,60 +77,62 @@ def draw(A: LazyMatrix, words: Iterable[str] | None, columns: Iterable[str] | No
             )
         weights = _numbers(one.to_dense())
     if kind == "lines":
-        return lines(weights, left, right, pick=options.pick, heads=heads, title=title)
+        return lines(weights, left, right, pick=pick, heads=heads, title=title)
     return matrix(weights, left, right, heads=heads, title=title)
 
 
-def _pooled(A: LazyMatrix, sides: _Sides, options: PictureOptions) -> Picture:
-    queries, keys = A.shape[-2:]
-    pool = _numbers(A.pool(_MATRIX, _MATRIX))
-    rows, columns = pool.shape[-2:]
-    note = pooling_note((queries, keys), (rows, columns))
-    left, right = spans(_words(sides.rows, queries), rows), spans(_words(sides.columns, keys), columns)
-    return matrix(pool, left, right, heads=options.heads, title=options.title, caption=note)
+def _pooled(A: LazyMatrix, rows: Words, columns: Words, heads: Sequence[int] | None, title: str) -> Picture:
+    pool, size = _numbers(A.pool(_MATRIX, _MATRIX)), A.shape[-2:]
+    note = pooling_note((size[0], size[1]), (pool.shape[-2], pool.shape[-1]))
+    left, right = spans(_words(rows, size[0]), pool.shape[-2]), spans(_words(columns, size[1]), pool.shape[-1])
+    return matrix(pool, left, right, heads=heads, title=title, caption=note)
 
 
-def _map(A: LazyMatrix, sides: _Sides, options: PictureOptions) -> Picture:
+def _map(
+    A: LazyMatrix, rows: Words, columns: Words, heads: Sequence[int] | None, start: tuple[int, int] | None, title: str
+) -> Picture:
     queries, keys = A.shape[-2:]
-    heads = chosen(options.heads, A.shape[0], A.shape[0]) if len(A.shape) == 3 else None
-    caption = "" if heads is None else f"The mean of {len(heads)} heads." if len(heads) > 1 else f"Head {heads[0]}."
-    window = None if options.window is None else _window(A, sides, options.heads, options.window)
-    marks = landmarks([word.strip() for word in sides.rows or ()])
-    feed = A._feed(sides.rows, sides.columns, options)
+    numbers = chosen(heads, A.shape[0], A.shape[0]) if len(A.shape) == 3 else None
+    several = numbers is not None and len(numbers) > 1
+    caption = "" if numbers is None else f"The mean of {len(numbers)} heads." if several else f"Head {numbers[0]}."
+    window = None if start is None else _window(A, rows, columns, numbers, start)
+    marks = landmarks([word.strip() for word in rows or ()])
+    feed = A._feed(rows, columns, heads, title)
     pool: Pool | NDArray[Any]
     if feed is None:
-        pool = _mean_pool(A, heads)  # at once: all ranks compute it together, whatever each of them draws
+        pool = _mean(A.pool(_MAP, _MAP), numbers)  # at once: all ranks compute it, whatever each of them draws
     else:
-        pool = Pool((min(_MAP, queries), min(_MAP, keys)), lambda: _pool_in_threads(A, heads))
-    drawn = landscape(pool, (queries, keys), landmarks=marks, window=window, title=options.title, caption=caption)
+        pool = Pool((min(_MAP, queries), min(_MAP, keys)), lambda: _pool_in_threads(A, numbers))
+    drawn = landscape(pool, (queries, keys), landmarks=marks, window=window, title=title, caption=caption)
     return replace(drawn, feed=feed)
 
 
 def _pool_in_threads(A: LazyMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
     # A sweep is many small steps. Threads that share them wait for each other where other processes need the cores.
     with torch.no_grad(), threads(math.prod(A.shape) * A._core.scores.query.shape[-1]):
-        return _mean_pool(A, heads)
+        return _mean(A.pool(_MAP, _MAP), heads)
 
 
-def _mean_pool(A: LazyMatrix, heads: Sequence[int] | None) -> NDArray[Any]:
-    pool = _numbers(A.pool(_MAP, _MAP))
-    return pool if heads is None else pool[list(heads)].mean(0)
+def _mean(weights: Tensor, heads: Sequence[int] | None) -> NDArray[Any]:
+    """The mean of these heads; None: weights without an axis of heads."""
+    numbers = _numbers(weights)
+    return numbers if heads is None else numbers[list(heads)].mean(0)
 
 
-def _window(A: LazyMatrix, sides: _Sides, heads: Sequence[int] | None, start: tuple[int, int]) -> Window:
+def _window(
+    A: LazyMatrix, words: Words, key_words: Words, heads: Sequence[int] | None, start: tuple[int, int]
+) -> Window:
     """The exact weights from `start` on, of the mean of the heads."""
     (row, column), (queries, keys) = start, A.shape[-2:]
     if not (0 <= row < queries and 0 <= column < keys):
         raise OutOfRangeError(f"window must start inside of (queries, keys) = {(queries, keys)}. Got {start}.")
     rows = slice(row, min(row + _WINDOW, queries))
     columns = slice(column, min(column + _WINDOW, keys))
-    weights = _numbers(A.part[..., rows, columns].to_dense())
-    if weights.ndim == 3:
-        weights = weights[list(chosen(heads, len(weights), len(weights)))].mean(0)
-    return Window(start, weights, _words(sides.rows, queries)[rows], _words(sides.columns, keys)[columns])
+    weights = _mean(A.part[..., rows, columns].to_dense(), heads)
+    return Window(start, weights, _words(words, queries)[rows], _words(key_words, keys)[columns])
 
 
-def _words(words: tuple[str, ...] | None, count: int) -> Sequence[str]:
+def _words(words: Words, count: int) -> Sequence[str]:
     return [f"{n:,}" for n in range(count)] if words is None else words
 
 

@@ -10,7 +10,6 @@ scores.py      `Scores`: query, key, mask, scale, softcap and sinks, checked; an
 from regard.scores.bound_mask import (
     MASK_PARTS,
     BoundMask,
-    Piece,
     Positions,
     bands_between,
     bind,
@@ -49,7 +48,6 @@ __all__ = [
     "Dense",
     "Keep",
     "Mask",
-    "Piece",
     "Positions",
     "Same",
     "Scores",
