@@ -353,6 +353,22 @@ def test_the_towers_of_a_model_are_told_apart():
     assert len(record.at(module="encoder.layers.1")) == 2
     with pytest.raises(regard.InputError, match=r"nothing was seen of a module 'text'. There are vision_model"):
         record.at(module="text")
+    with pytest.raises(
+        regard.InputError, match=r"lengths \[\(6, 6\), \(16, 16\)\]: choose a layer, or a module by record"
+    ):
+        record.looks(3, kind="encoder")
+    with torch.no_grad(), regard.watch(model, tokens=[[f"w{n}" for n in range(16)]] * 2) as record:
+        model(input_ids=torch.randint(5, 90, (2, 16)), pixel_values=torch.randn(2, 3, 32, 32))
+    for ask in (
+        "looks",
+        "looked_at",
+    ):  # it mixed words and patches where a text has as many tokens as there are patches
+        with pytest.raises(regard.InputError, match="look at different texts: choose a module by record"):
+            getattr(record, ask)(3, kind="encoder")
+    with pytest.raises(regard.InputError, match=r"one text, each looking at itself. .* or record.at\(module=…\)"):
+        record.rollout(3)
+    assert record.at(module="text_model").looks("w3").word == "w3"
+    assert record.at(module="vision_model").rollout(3)
 
 
 def test_two_entries_of_one_name_are_refused(tmp_path):

@@ -427,7 +427,8 @@ def rollout(entries: Sequence[Entry], place: Place, sinks_of: Callable[[Entry], 
     memory.
     """
     layers, encoder = _layers_of_text(entries, "rollout"), _layers(entries, "encoder")
-    cross = {entry.layer: entry for entry in entries if entry.kind == "cross"}
+    # The pooling head of SigLIP has a query of its own: it belongs to no layer.
+    cross = {e.layer: e for e in entries if e.kind == "cross" and e.shape[2] == layers[0].shape[2]}
     side = query_side(cross.get(layers[-1].layer, layers[-1]))  # in a translation, the words that are written
     if cross and encoder and isinstance(place, str) and not side.has(place) and query_side(encoder[0]).has(place):
         return rollout(encoder, place, sinks_of)  # a word of the source only
@@ -471,11 +472,19 @@ def _layers(entries: Sequence[Entry], kind: str) -> list[Entry]:
 def _layers_of_text(entries: Sequence[Entry], question: str) -> list[Entry]:
     """Return the layers of the text that is written, or of the only text."""
     layers = _layers(entries, "decoder") or _layers(entries, "encoder")
-    if not layers or len({entry.shape[2:] for entry in layers}) != 1 or layers[0].shape[2] != layers[0].shape[3]:
+    square = layers and layers[0].shape[2] == layers[0].shape[3]
+    if not square or len({entry.shape[2:] for entry in layers}) != 1 or not of_one_text(layers):
         raise InputError(
-            f"{question} needs layers of one text, each looking at itself. Choose them with record.at(kind=…)."
+            f"{question} needs layers of one text, each looking at itself. Choose them with record.at(kind=…) or "
+            "record.at(module=…)."
         )
     return layers
+
+
+def of_one_text(entries: Sequence[Entry]) -> bool:
+    """Whether all entries that know their tokens look at the same tokens, unlike the two towers of CLIP."""
+    texts = [entry.key_tokens[0].words for entry in entries if entry.key_tokens is not None]
+    return all(words == texts[0] for words in texts)
 
 
 def _through(

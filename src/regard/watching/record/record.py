@@ -420,7 +420,12 @@ class Record(Mapping[str, Entry]):
             raise InputError(f"the record has attention of {len(kinds)} kinds: choose kind = {' or '.join(kinds)}.")
         shapes = sorted({entry.shape[2:] for entry in entries})
         if len(shapes) > 1:
-            raise InputError(f"the layers look at texts of different lengths {shapes}: choose a layer.")
+            raise InputError(
+                f"the layers look at texts of different lengths {shapes}: choose a layer, or a module by "
+                "record.at(module=…)."
+            )
+        if not questions.of_one_text(entries):
+            raise InputError("the layers look at different texts: choose a module by record.at(module=…).")
 
 
 def by_written_word(record: Record, written: Sequence[Tokens]) -> Record:

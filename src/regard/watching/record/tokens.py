@@ -220,7 +220,7 @@ class Tokens(Sequence[str]):
         if self._whole is not None and self._whole.has(place):
             raise InputError(
                 f'"{place}" is in the text, but not among the tokens from {self.first} on, whose rows were kept. '
-                'Watch with keep="matrix", or with more rows.'
+                'Watch the whole text with keep="matrix", or keep more rows.'
             )
         where = f"among the tokens from {self.first} on" if self.first else "in the text"
         texts = [word.text for word in self.words]
