@@ -10,7 +10,7 @@ from support.browser import in_browser
 
 import regard
 from regard.drawing.viewer import page
-from regard.maps import MapEntry, MatrixFeed
+from regard.maps import MapEntry, MatrixFeed, packing
 
 TOKENS = 60  # as many rows as the error is measured on, so that it bounds every weight
 
@@ -291,6 +291,11 @@ class TestPacked:
     def test_not_even_one_head(self):
         with pytest.raises(regard.TooLargeError, match="regard serve"):
             self.feed().packed(1000)
+
+    def test_how_large_a_dense_mask_may_be(self):
+        packing._check_size(4096, 4096)
+        with pytest.raises(regard.TooLargeError, match=r"4,096 × 4,097 .* up to 16,777,216 numbers"):
+            packing._check_size(4096, 4097)
 
     def test_a_dense_mask_that_is_too_large(self, monkeypatch):
         monkeypatch.setattr("regard.maps.packing._DENSE", 100 * 100)
