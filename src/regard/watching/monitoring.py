@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -272,24 +273,39 @@ class Monitor:
         return MonitorCallback()
 
     def lightning_callback(self, inputs: Callable[[Any], Sequence[Any]] = lambda batch: (batch[0],)) -> Any:
-        """A `Callback` of Lightning; `inputs` takes from a batch what the model's forward takes."""
-        base: Any = _lightning()
+        """A `Callback` of Lightning, whose loggers get `Sample.overall`.
+
+        Args:
+            inputs: takes from a batch what the model's forward takes.
+        """
+        base = _lightning()
         monitor = self
 
-        class MonitorCallback(base):  # type: ignore[misc]
-            """Samples the model after every `every`-th training step."""
+        class MonitorCallback(base):  # type: ignore[misc, valid-type]
+            """Samples the model at the end of every `every`-th step; the Trainer's loggers get `Sample.overall`."""
+
+            def on_train_start(self, trainer: Any, module: Any) -> None:
+                self.steps = trainer.global_step  # of the optimizers: some batches only add to the gradients
 
             def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-                monitor.step(*inputs(batch))
+                before, self.steps = self.steps, trainer.global_step
+                if (before - 1) // monitor.every == (self.steps - 1) // monitor.every:
+                    return
+                monitor.steps = self.steps
+                with trainer.precision_plugin.forward_context():  # autocast, where the Trainer uses it
+                    if monitor.sample(*inputs(batch)):
+                        for logger in trainer.loggers:
+                            logger.log_metrics(monitor.samples[-1].overall, step=monitor.samples[-1].step)
 
         return MonitorCallback()
 
 
-def _lightning() -> Any:
-    """Lightning's class of callbacks, by either name of its package."""
-    for name in ("lightning.pytorch", "pytorch_lightning"):
+def _lightning() -> type:
+    """Lightning's base class of callbacks. It has two packages; the one that is imported already comes first."""
+    for name in sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules):
         with suppress(ImportError):
-            return import_module(name).Callback
+            base: type = import_module(name).Callback
+            return base
     raise MissingDependencyError("the callback needs Lightning: pip install lightning.")
 
 
