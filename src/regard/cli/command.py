@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 from regard.drawing import Picture
 from regard.drawing.picture import check_path, file_size
@@ -24,6 +24,8 @@ from regard.errors import FileError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+R = TypeVar("R")
 
 
 # Commands and their options
@@ -96,22 +98,13 @@ def join(arguments: Sequence[str], verb: str) -> str:
     return text
 
 
-class Stopwatch:
-    """Measures how long a piece of work takes, and how many cores it keeps busy."""
-
-    def __init__(self) -> None:
-        self._seconds, self._busy = time.perf_counter(), time.process_time()
-
-    def took(self) -> str:
-        """The time since the start, as "0.12 s, 1 core"."""
-        seconds, busy = time.perf_counter() - self._seconds, time.process_time() - self._busy
-        cores = max(round(busy / seconds), 1)
-        return f"{seconds:.2f} s, {cores} core{'s' * (cores != 1)}"
-
-
-def show(printable: Any) -> None:
-    """Print an object that rich can render."""
-    console().print(printable)
+def timed(work: Callable[[], R]) -> tuple[R, str]:
+    """Do a piece of work; return its result, and how long it took on how many cores, as "0.12 s, 1 core"."""
+    start, busy_before = time.perf_counter(), time.process_time()
+    result = work()
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy_before
+    cores = max(round(busy / seconds), 1)
+    return result, f"{seconds:.2f} s, {cores} core{'s' * (cores != 1)}"
 
 
 def save(picture: Picture, options: argparse.Namespace, *, stream: TextIO | None = None) -> None:
@@ -129,7 +122,7 @@ def save(picture: Picture, options: argparse.Namespace, *, stream: TextIO | None
 def show_or_save(picture: Picture, options: argparse.Namespace, *, stream: TextIO | None = None) -> None:
     """Print the picture, or write it to a file with -o."""
     if options.output is None:
-        show(picture)
+        console().print(picture)
     else:
         save(picture, options, stream=stream)
 
@@ -241,11 +234,6 @@ def fold(text: str, width: int) -> str:
             else:
                 lines.append(f"    {part.lstrip()}")
     return "\n".join(lines)
-
-
-def print_folded(text: str) -> None:
-    """Print a text; on a terminal, fold the lines that are too wide for it."""
-    print(fold(text, console().width) if sys.stdout is not None and sys.stdout.isatty() else text)
 
 
 def report(message: object) -> None:

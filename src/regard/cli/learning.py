@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,9 +52,7 @@ def lines(translator: Translator) -> list[str]:
     ((layer, head),) = translator.heads.values()
     printed = []
     for sentence in SENTENCES:
-        watch = command.Stopwatch()
-        translation = translator.translate(sentence)
-        took = watch.took()
+        translation, took = command.timed(partial(translator.translate, sentence))
         looks = translation.watch().looks("it", kind="encoder", layer=layer, head=head)
         bars = "  ".join(labelled_bar(look.word, look.weight, _BAR, digits=2) for look in looks[:_LOOKS])
         printed += [sentence, f"{f'→ {translation.text}':<{_WIDTH}}{took}", f"it {bars}"]
@@ -131,7 +130,7 @@ def _run_steps(options: argparse.Namespace) -> None:
         note = note.format(layer=_LAYER, head=_HEAD, **_pattern(result.weights))
     if options.output is None:
         print(note)
-        command.show(result)
+        command.console().print(result)
         return
     title = options.title
     if note != _BY_HAND:

