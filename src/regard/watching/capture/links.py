@@ -130,12 +130,20 @@ def _describe(place: Place | None) -> str:
 
 
 def _enumerate(name: str, numbers: Sequence[int] | None) -> str:
-    """Write numbers of layers or heads; a run of numbers by its ends."""
+    """Write numbers of layers or heads."""
     if not numbers:
         return "" if numbers is None else f"no {name}"
-    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{name}s {numbers[0]} to {numbers[-1]}"
-    return f"{name}{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+    return f"{name}{'s' * (len(numbers) > 1)} {listed(numbers)}"
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """List numbers in ascending order, in short where none is missing.
+
+    >>> listed([0, 1, 2, 3]), listed([3, 7])
+    ('0 to 3', '3, 7')
+    """
+    is_run = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if is_run else ", ".join(map(str, numbers))
 
 
 # In a text

@@ -16,6 +16,7 @@ from regard.drawing.terminal import html_table
 from regard.errors import InputError, WatchError
 from regard.scores import bind
 from regard.support import Float, progress, some_of
+from regard.watching.capture.links import listed
 from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import over, with_image
@@ -138,7 +139,7 @@ class Record(Mapping[str, Entry]):
         if not chosen:
             missing = ", ".join(f"{name} = {n}" for name, n in (("layer", layer), ("kind", kind)) if n is not None)
             layers = {kind: layers[kind]} if kind in layers else layers
-            there = "; ".join(f"{each_kind} layers {_listed(numbers)}" for each_kind, numbers in layers.items())
+            there = "; ".join(f"{each_kind} layers {listed(numbers)}" for each_kind, numbers in layers.items())
             raise InputError(
                 f"nothing was seen of {missing or 'any layer'}. There are {there or 'no layers'}. Layers also count "
                 "back from -1."
@@ -522,13 +523,3 @@ def _is_inside(name: str, module: str | None) -> bool:
     (True, False)
     """
     return module is None or f".{module}." in f".{name.partition('#')[0]}."
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """List numbers in ascending order, in short where none is missing.
-
-    >>> _listed([0, 1, 2, 3]), _listed([3, 7])
-    ('0 to 3', '3, 7')
-    """
-    whole = len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1
-    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
