@@ -25,7 +25,7 @@ import torch
 
 from regard.nn.model_folder import read_json, write_json
 from regard.translation import Translation, Translator
-from regard.translation.confidence import Calibration, Curve
+from regard.translation.result import Calibration, Curve
 from regard.translation.training.corpus import import_sacrebleu
 
 KINDS = {

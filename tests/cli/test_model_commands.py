@@ -9,7 +9,7 @@ from support.process import LINE, run
 
 from regard import cli
 from regard.translation import Translator
-from regard.translation.confidence import Calibration, Curve
+from regard.translation.result import Calibration, Curve
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from support.translation import tiny
 import regard
 from recipes import confidence
 from regard.translation import Translator
-from regard.translation.confidence import Calibration, Curve
+from regard.translation.result import Calibration, Curve
 from regard.translation.text.languages import looks_english
 
 pytestmark = pytest.mark.usefixtures("unchecked")

@@ -5,8 +5,7 @@ Read in this order:
 training/      `train`, from a recipe to a model; `score`: BLEU and chrF2
 searching/     the most probable target, token by token
 text/          from a text to segments that a model can read, and back
-confidence.py  how sure a translation is
-result.py      `Translation`, and which source words its words attended to
+result.py      `Translation`: how sure the model was, and which source words its words attended to
 translator.py  `Translator`: text to text; the shipped model lies in model/
 """
 

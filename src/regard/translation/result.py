@@ -1,4 +1,9 @@
-"""`Translation`: a text and its translation, how sure the model was, and which words attended to which."""
+"""`Translation`: a text and its translation, how sure the model was, and which words attended to which.
+
+A word is as probable as its least probable token, a sentence as the geometric mean of its tokens. `Calibration` maps
+the logarithms of these to probabilities of being right by a logistic function each, fitted on pairs that the model has
+not been trained on: recipes/confidence.py.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +22,6 @@ from regard.drawing.terminal import html_table, visible
 from regard.errors import InputError
 from regard.nn import Transformer
 from regard.support import Float, ensure_room, progress, threads
-from regard.translation.confidence import Calibration
 from regard.translation.searching.definition import Hypothesis
 from regard.translation.text.languages import looks_english
 from regard.translation.text.segments import Segment, show_marks
@@ -35,6 +39,63 @@ _START = "<start>"  # what the decoder reads first; its id is that of padding
 _REPR = 60  # cells of each text in a prompt
 _ROWS = 10  # of a table in a notebook, at most
 _READ_TOGETHER, _READ_TOKENS = 32, 2048  # pairs in a pass through the model, and their tokens, at most
+
+
+class Curve(NamedTuple):
+    """A logistic function of a log-probability.
+
+    >>> round(Curve(offset=2.0, slope=4.0)(-0.5), 2)
+    0.5
+    """
+
+    offset: float
+    slope: float
+
+    def __call__(self, log: float) -> float:
+        """The probability of being right."""
+        return 1 / (1 + math.exp(-max(min(self.offset + self.slope * log, 500.0), -500.0)))
+
+
+class Calibration(NamedTuple):
+    """The curves of a model; without curves, a confidence is the probability that the model computes."""
+
+    sentence: Curve | None = None
+    word: Curve | None = None
+
+    def of_sentence(self, logs: Sequence[float]) -> float:
+        """The confidence in a sentence, from the log-probabilities of its tokens and of its end."""
+        mean = math.fsum(logs) / max(len(logs), 1)
+        return math.exp(mean) if self.sentence is None else self.sentence(mean)
+
+    def of_words(self, logs: Sequence[float], owners: Sequence[int]) -> list[float]:
+        """The confidence in each word; `owners` has the index of the word of each token.
+
+        >>> Calibration().of_words([0.0, math.log(0.5), 0.0], [0, 0, 1])
+        [0.5, 1.0]
+        """
+        least = [0.0] * (max(owners, default=-1) + 1)
+        for log, owner in zip(logs, owners, strict=False):  # the last log is that of the end, which has no word
+            least[owner] = min(least[owner], log)
+        return [math.exp(log) if self.word is None else self.word(log) for log in least]
+
+    @classmethod
+    def from_json(cls, fields: Any) -> Calibration:
+        """The calibration in translation.json; raises `InputError` for wrong fields."""
+        if fields is None:
+            return cls()
+        try:
+            curves = {name: Curve(*map(float, fields[name])) for name in cls._fields}
+        except (TypeError, ValueError, KeyError, IndexError):
+            curves = {}
+        if not curves or not all(map(math.isfinite, (*curves["sentence"], *curves["word"]))):
+            raise InputError(f"confidence must give two numbers for sentence and for word. Got {str(fields)[:80]}.")
+        return cls(**curves)
+
+    def as_json(self) -> dict[str, list[float]] | None:
+        """The fields of translation.json."""
+        if self.sentence is None or self.word is None:
+            return None
+        return {"sentence": list(self.sentence), "word": list(self.word)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +245,9 @@ class Translation:
     def confidence(self) -> float:
         """The probability that the translation is right; of several sentences the mean, weighted by their lengths.
 
-        "Right" means a chrF2 of at least 50 with a person's translation (confidence.py), and the probability holds for
-        the kinds of text on which the model was calibrated: its card says which, and how far off it is on others.
-        Computed when first used, by one more pass through the model.
+        "Right" means a chrF2 of at least 50 with a person's translation, and the probability holds for the kinds of
+        text on which the model was calibrated (recipes/confidence.py): its card says which, and how far off it is on
+        others. Computed when first used, by one more pass through the model.
 
         >>> import regard
         >>> found = regard.Translator.default().translate(["I am hungry.", "Cheerio, old chap."])

@@ -20,8 +20,7 @@ from regard.errors import FileError, InputError
 from regard.nn import Transformer, model_folder
 from regard.nn.model_folder import read_json, write_json
 from regard.support import progress, require_text, threads
-from regard.translation.confidence import Calibration
-from regard.translation.result import Tokenizer, TranslatedSegment, Translation
+from regard.translation.result import Calibration, Tokenizer, TranslatedSegment, Translation
 from regard.translation.searching import search_all, search_by_engine, usable_engine
 from regard.translation.searching.definition import Hypothesis
 from regard.translation.text.languages import Languages, is_typeset
