@@ -165,7 +165,7 @@ def test_the_address_holds_the_view(opened):
     page.go_back()
     expect(page.get_by_role("tabpanel", name="Look")).to_be_visible()
     nonsense = opened(
-        "#text=I+am+hungry.&word=target.999&heads=cross-99.99_x&step=9&tab=else&divisor=-1&hide=x&map=%7B"
+        "#text=I+am+hungry.&word=target.999&heads=cross-99.99_x&step=9&tab=else&divisor=-1&hide=x&map=%7B&x=nan"
     )
     expect(nonsense.locator(".answer")).to_contain_text("Point at a word")
 

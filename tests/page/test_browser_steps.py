@@ -138,7 +138,7 @@ def test_the_map_has_its_tab_and_its_view_is_in_the_address(opened):
     plot.focus()
     for key in ["ArrowDown"] * 6 + ["Enter"]:
         page.keyboard.press(key)
-    expect(page).to_have_url(re.compile("map="))
+    expect(page).to_have_url(re.compile("&x=.*&cell="))
     page.get_by_role("radio", name="Cross").click()
     expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("14 rows that look"))
     expect(page).to_have_url(re.compile("kind=cross"))

@@ -44,7 +44,7 @@ const FIELDS = {
   divisor: [null, value => value?.toFixed(3), text => (Number(text) > 0 && Number(text) < 1e4 ? Number(text) : null)],
   hide: [[], tokens => tokens.join("-"), text => listed(text, wholeOf)], // hidden tokens of the source
   off: [[], names => names.join("-"), text => text.split("-").filter(isHead)], // heads that are switched off
-  map: ["", asText, text => text], // the view of the map, as map_tab.js writes it
+  map: ["", () => "", () => null], // the view of the map, as map.js writes it: all other fields of an address
 };
 
 /** The state at the start. */
@@ -59,6 +59,7 @@ export function stateOf(hash) {
   for (const [name, [, , read]] of Object.entries(FIELDS)) {
     if (values.has(name)) state[name] = read(values.get(name)) ?? state[name];
   }
+  state.map = new URLSearchParams([...values].filter(([name]) => !(name in FIELDS))).toString();
   return state;
 }
 
@@ -69,5 +70,6 @@ export function hashOf(state) {
     const text = write(state[name]);
     if (text || text === 0) values.set(name, text);
   }
+  for (const [name, value] of new URLSearchParams(state.map)) values.set(name, value);
   return values.size ? `#${values}` : "";
 }
