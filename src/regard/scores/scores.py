@@ -194,43 +194,62 @@ class Scores:
         return unseen
 
     def _unseen(self) -> Tensor | None:
-        mask, (batch, _, queries, keys) = self.mask, self.shape
-        if isinstance(self.rows, range) and self.rows == self.columns and mask.shows_every_key:
+        mask, rows = self.mask, self.rows
+        if isinstance(rows, range) and rows == self.columns and mask.shows_every_key:
             return None
-        if mask.cuts and (pieces := in_pieces(mask, self.rows)) is not None:
-            return self._unseen_in(pieces)
+        if mask.cuts and (pieces := in_pieces(mask, rows)) is not None:
+            return self._unseen_in_pieces(pieces)
         if any(cut.heads is not None for cut in mask.cuts):
-            hidden = torch.zeros(batch, self.shape[1], keys, dtype=torch.bool, device=self.query.device)
+            hidden = self.query.new_zeros(self.shape[0], self.shape[1], self.shape[3], dtype=torch.bool)
             for group, part in self.by_heads():
                 hidden[:, group] = False if part.unseen is None else part.unseen
             return hidden
-        device, dense = self.query.device, (*mask.visible, *mask.biases)
-        alike = not mask.cuts and all(tensor.shape[2] == 1 for tensor in dense)  # the same for all queries
-        if alike and len(mask.ids) < 2 and isinstance(self.rows, range) and self.rows.step == 1:
-            band = not (mask.kept or mask.ids or dense)
-            if band and isinstance(self.columns, range) and mask.reaches(self.rows, self.columns):
+        same_rows = not mask.cuts and all(dense.shape[2] == 1 for dense in (*mask.visible, *mask.biases))
+        if same_rows and len(mask.ids) < 2 and isinstance(rows, range) and rows.step == 1:
+            return self._unseen_in_intervals(rows)
+        return self._unseen_in_tiles()
+
+    def _unseen_in_pieces(self, pieces: Sequence[Piece]) -> Tensor | None:
+        """The keys that are unseen in every piece."""
+        everywhere: Tensor | None = None
+        for piece in pieces:
+            rows = range(piece.rows.start - self.rows[0], piece.rows.stop - self.rows[0])
+            part = replace(self, query=pick(self.query, 2, rows), mask=piece.mask, rows=piece.rows)
+            if part.unseen is None:
                 return None
-            column = at(self.columns, device)
-            first, last = torch.full_like(column, self.rows[0]), torch.full_like(column, self.rows[-1])
-            for lowest, highest, offset in mask.bands:  # the queries that see a key form an interval
-                first = first if highest is None else torch.maximum(first, column - offset - highest)
-                last = last if lowest is None else torch.minimum(last, column - offset - lowest)
-            hidden = first > last
-            hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
-            for kept in (*mask.kept, *mask.visible):
-                hidden = hidden | ~take(kept, 3, self.columns)
-            for added in mask.biases:
-                hidden = hidden | hides(take(added, 3, self.columns))
-            for query_ids, key_ids in mask.ids:
-                span = (edge.view(-1, keys) - self.rows[0] for edge in (first, last))
-                picked = take(query_ids, 2, self.rows)[:, 0, :, 0], take(key_ids, 3, self.columns)[:, 0, 0]
-                hidden = hidden | ~_some_query_has_id(*picked, *span)[:, None, None]
-            return hidden[:, :, 0]
-        seen: Tensor | None = None
+            everywhere = part.unseen if everywhere is None else everywhere & part.unseen
+        return everywhere
+
+    def _unseen_in_intervals(self, rows: range) -> Tensor | None:
+        """The unseen keys where consecutive queries see a key: all of them, or those with its document id."""
+        mask, columns = self.mask, self.columns
+        if mask.only_bands and isinstance(columns, range) and mask.reaches(rows, columns):
+            return None
+        column = at(columns, self.query.device)
+        first, last = torch.full_like(column, rows[0]), torch.full_like(column, rows[-1])
+        for lowest, highest, offset in mask.bands:
+            first = first if highest is None else torch.maximum(first, column - offset - highest)
+            last = last if lowest is None else torch.minimum(last, column - offset - lowest)
+        hidden = first > last
+        hidden = hidden[None, None, None] if hidden.dim() == 1 else hidden
+        for kept in (*mask.kept, *mask.visible):
+            hidden = hidden | ~take(kept, 3, columns)
+        for added in mask.biases:
+            hidden = hidden | hides(take(added, 3, columns))
+        for query_ids, key_ids in mask.ids:
+            span = (edge.view(-1, self.shape[3]) - rows[0] for edge in (first, last))
+            picked = take(query_ids, 2, rows)[:, 0, :, 0], take(key_ids, 3, columns)[:, 0, 0]
+            hidden = hidden | ~_some_query_has_id(*picked, *span)[:, None, None]
+        return hidden[:, :, 0]
+
+    def _unseen_in_tiles(self) -> Tensor | None:
+        """The unseen keys of any mask, of which some rows are evaluated at a time."""
+        mask, (batch, _, queries, keys), device = self.mask, self.shape, self.query.device
         rows = max(_POINTS // (keys * batch), 2)  # with one row, a mask that all rows share could not be told apart
         if device.type == "cuda":  # larger pieces keep it busy; distances, which a band needs, take eight bytes each
-            heads = max((tensor.shape[1] for tensor in dense), default=1)
+            heads = max((tensor.shape[1] for tensor in (*mask.visible, *mask.biases)), default=1)
             rows = max((2**3 if mask.bands else 2**6) * _POINTS // (keys * batch * heads), 2)
+        seen: Tensor | None = None
         for start in range(0, queries, rows):
             positions = _compose(self.rows, range(start, min(start + rows, queries)))
             bias = mask.bias_tile(positions, self.columns, self.working_dtype)
@@ -243,17 +262,6 @@ class Scores:
                 break
         assert seen is not None
         return ~seen
-
-    def _unseen_in(self, pieces: Sequence[Piece]) -> Tensor | None:
-        """The keys that are unseen in every piece."""
-        everywhere: Tensor | None = None
-        for piece in pieces:
-            rows = range(piece.rows.start - self.rows[0], piece.rows.stop - self.rows[0])
-            part = replace(self, query=pick(self.query, 2, rows), mask=piece.mask, rows=piece.rows)
-            if part.unseen is None:
-                return None
-            everywhere = part.unseen if everywhere is None else everywhere & part.unseen
-        return everywhere
 
 
 def _some_query_has_id(
