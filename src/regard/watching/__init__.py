@@ -20,6 +20,7 @@ from regard.watching.questions.atlas import Atlas
 from regard.watching.questions.cache import cache_scores, press
 from regard.watching.questions.effects import Effect, Effects, effect, effects
 from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
+from regard.watching.questions.why import Terms, Why
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
 from regard.watching.see import find_model
@@ -39,6 +40,8 @@ __all__ = [
     "Rollout",
     "Sample",
     "Spans",
+    "Terms",
+    "Why",
     "cache_scores",
     "effect",
     "effects",

@@ -9,14 +9,15 @@ call into a text and cuts links, `observe` records it and removes heads.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -91,6 +92,18 @@ def watch(
     return watching
 
 
+class Again(NamedTuple):
+    """A model that ran again."""
+
+    record: Record
+    output: Any
+    modules: Mapping[str, nn.Module]
+    projections: Mapping[
+        str, nn.Module | None
+    ]  # the output projections, as far as known, by the module of the attention
+    tokenizer: Any
+
+
 class Watching:
     """A model in a `with` block: replaces and hooks what the block needs, and tells `Passes` what runs."""
 
@@ -108,6 +121,7 @@ class Watching:
         self._configs: list[Any] = []
         self._embedded: Tensor | None = None  # the ids that a regard.Transformer has embedded last
         self._thread = threading.local()  # .depth: how many hooked modules are running
+        self._called: tuple[nn.Module, tuple[Any, ...], dict[str, Any]] | None = None  # the last call from outside
 
     @property
     def seen(self) -> Mapping[str, Seen]:
@@ -153,7 +167,24 @@ class Watching:
             if compiled or (own_code and "torch._dynamo" in sys.modules):  # a compiled graph would show nothing
                 undo.enter_context(torch.compiler.set_stance("force_eager"))
             self._undo = undo.pop_all()
-        return Record(self._passes.passes, self._model, self._passes.unseen, changes=tuple(self.changes))
+        changes = tuple(self.changes)
+        return Record(self._passes.passes, self._model, self._passes.unseen, changes=changes, again=self.again)
+
+    def again(self, *keep: str, gates: contextlib.AbstractContextManager[Any] | None = None) -> Again:
+        """Run the last call of the model again, with hooks of the caller's, and record it."""
+        if self._called is None or self._called[2].get("past_key_values") is not None:
+            raise WatchError(
+                "the model must run again on all of its inputs, and its last call went on with a cache. Call the model "
+                "once on the whole text, prompt and answer."
+            )
+        watching = copy.copy(self)
+        watching._setup, watching._undo, watching._strict = replace(self._setup, keep=to_keep(keep)), None, False
+        model, args, kwargs = self._called
+        with warnings.catch_warnings(), watching as record, gates or contextlib.nullcontext():
+            warnings.simplefilter("ignore", UnseenWarning)
+            output = model(*args, **kwargs)
+        projections = {name: watching._passes.projections.module(name) for name in watching._passes.observed}
+        return Again(record, output, self._setup.modules, projections, self._setup.vocabulary.tokenizer)
 
     def _watch_module(self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts) -> None:
         """Hook a module, or replace what it calls, as its class requires."""
@@ -237,6 +268,7 @@ class Watching:
         if depth == 0:
             self._passes.begin_forward(kwargs.get("past_key_values"))
             huggingface.keep_seeing(self._configs)
+            self._called = None if self._setup.keep.nothing else (module, args, kwargs)
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
         if isinstance(module, Encoder | Decoder):  # they receive vectors, which the Transformer has just embedded
             inputs, self._embedded = {name: self._embedded}, None

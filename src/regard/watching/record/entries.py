@@ -474,13 +474,17 @@ class Projections:
         if args[0].data_ptr() == output.data_ptr() and args[0].numel() == output.numel():
             self._projections[name], self._last = module, None
 
+    def module(self, name: str) -> nn.Module | None:
+        """Return the output projection of a module, if it is known."""
+        module = self._modules[name]
+        named = [part for part in (getattr(module, each, None) for each in _NAMES) if isinstance(part, nn.Linear)]
+        return self._projections.get(name, named[-1] if named else None)
+
     def of(self, name: str, heads: int, width: int) -> Tensor | None:
         """Return the output projection of a module as a matrix (width, out) for each head, if it is known."""
-        module = self._modules[name]
-        if isinstance(module, SelfAttention):  # one head without a projection
+        if isinstance(self._modules[name], SelfAttention):  # one head without a projection
             return torch.eye(width)[None]
-        named = [part for part in (getattr(module, each, None) for each in _NAMES) if isinstance(part, nn.Linear)]
-        projection = self._projections.get(name, named[-1] if named else None)
+        projection = self.module(name)
         if projection is None:
             return None
         weight: Tensor = projection.weight.detach()  # type: ignore[assignment, operator]

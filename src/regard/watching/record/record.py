@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
@@ -26,6 +26,7 @@ from regard.watching.questions.cache import Forgettable, forgettable
 from regard.watching.questions.looks import Heads, Looks, Rollout, Span, Spans
 from regard.watching.questions.passages import picture
 from regard.watching.questions.sinks import Sinks, find_sinks
+from regard.watching.questions.why import Terms, Why, says, why
 from regard.watching.record import storage
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens
@@ -62,10 +63,12 @@ class Record(Mapping[str, Entry]):
         unseen: Collection[str] = (),
         whole: Sequence[Entry] | None = None,
         changes: Sequence[str] = (),
+        again: Callable[..., Any] | None = None,
     ):
         self._passes, self._unseen = passes, unseen  # a session appends to these while its model runs
         self.model = model
         self.changes = tuple(changes)  # what the model ran without, or with a bias: a sentence for each
+        self.again = again  # runs the model again; None where the inputs are not known
         self._whole = whole  # all entries, if this is a part of a record: sinks are measured over all of them
 
     def __getitem__(self, name: str) -> Entry:
@@ -145,7 +148,7 @@ class Record(Mapping[str, Entry]):
                 "back from -1."
             )
         whole = [entry for entry in self._whole or self._entries().values() if _is_inside(entry.name, module)]
-        return Record([chosen], self.model, self._unseen, whole, self.changes)
+        return Record([chosen], self.model, self._unseen, whole, self.changes, self.again)
 
     # Questions. By default attention sinks (see sinks.py) are set aside, except for a single head. sinks=True gives the
     # plain numbers; sinks=False sets them aside in any case.
@@ -171,6 +174,37 @@ class Record(Mapping[str, Entry]):
         """What looks at a word: the weight that each word gives to it, as in the `looks` of that word."""
         entries = self._comparable(layer, head, kind, sequence)
         return questions.looked_at(entries, what, self._sinks(entries, sinks, sequence))
+
+    def why(
+        self, what: Place, at: Place, *, layer: int, head: int, kind: str | None = None, minus: Place | None = None,
+        sequence: int = 0,
+    ) -> Why:  # fmt: skip
+        """Why a head looks from one word to another: its score as an exact sum over what wrote query and key.
+
+        Writers are embeddings, earlier heads and earlier feed-forward layers. The score is q·k/√d, before softcap, bias
+        and mask; of words with several tokens or occurrences it is the mean. The model runs again, on the same inputs.
+        Norms keep the scales that they had: what a writer does to these scales, and through other writers, is left out.
+
+        Args:
+            what: The word that looks.
+            at: The word that it looks at.
+            layer: The layer of the head.
+            head: The head.
+            kind: "encoder", "decoder" or "cross", where a layer has several.
+            minus: Another word: why not there? The difference of two scores.
+            sequence: The text of the batch.
+        """
+        return why(self, what, at, layer, head, kind, minus, sequence)
+
+    def says(
+        self, token: str | int, other: str | int | None = None, *, at: Place | None = None, sequence: int = 0
+    ) -> Terms:
+        """What heads and feed-forward layers add to the logit of a token, or to the difference of two logits.
+
+        The sum is exact, with the scales of norms as they were (direct logit attribution). `at` is the word after which
+        the token is predicted, by default the last. A token is its text, with the tokenizer of `watch`, or its id.
+        """
+        return says(self, token, other, at, sequence)
 
     @torch.no_grad()
     def heads(self, start: Place, end: Place, *, kind: str | None = None, sequence: int = 0) -> Heads:

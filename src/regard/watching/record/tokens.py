@@ -348,7 +348,7 @@ class Vocabulary:
     """Names tokens: with a tokenizer that reads the model's input ids, or as the user listed them."""
 
     def __init__(self, tokenizer: Any = None, tokens: Sequence[str] | Sequence[Sequence[str]] | None = None):
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._listed: list[Tokens] | None = None
         self._longer: list[Tokens] | None = None  # the listed tokens and the tokens that were written after them
         self._fits = self._warned = False  # the user's tokens, so far
@@ -367,7 +367,7 @@ class Vocabulary:
 
     def repeated(self, count: int) -> Vocabulary:
         """Return the vocabulary of a batch in which each text occurs `count` times in a row."""
-        other = Vocabulary(self._tokenizer)
+        other = Vocabulary(self.tokenizer)
         if self._listed is not None:
             other._listed = [tokens for tokens in self._listed for _ in range(count)]
         return other
@@ -396,7 +396,7 @@ class Vocabulary:
     def begun(self, length: int, batch: int, prompt: int, real: Tensor | None = None) -> list[Tokens] | None:
         """Return the user's tokens, if they are those of a prompt; tokens written after it are called by number."""
         known = None if real is None else real[:, :prompt]
-        if self._tokenizer is not None or prompt >= length or (begin := self.listed(prompt, batch, known)) is None:
+        if self.tokenizer is not None or prompt >= length or (begin := self.listed(prompt, batch, known)) is None:
             return None
         lengths = [len(sequence) for sequence in self._listed or ()]
         if min(lengths) < prompt and (known is None or lengths != known.sum(1).tolist()):
@@ -410,7 +410,7 @@ class Vocabulary:
 
     def warn(self, length: int, batch: int) -> None:
         """Warn once that the user's tokens fit nothing."""
-        if self._listed is None or self._tokenizer is not None or self._fits or self._warned:
+        if self._listed is None or self.tokenizer is not None or self._fits or self._warned:
             return
         self._warned = True
         lengths = " and ".join(sorted({str(len(sequence)) for sequence in self._listed}))
@@ -422,10 +422,10 @@ class Vocabulary:
 
     def read(self, ids: Tensor) -> list[Tokens] | None:
         """Return the tokens of ids (batch, tokens)."""
-        if self._tokenizer is None:
+        if self.tokenizer is None:
             return None
-        special = list(getattr(self._tokenizer, "all_special_tokens", ()))
-        return [Tokens(self._tokenizer.convert_ids_to_tokens(row), special, self._tokenizer) for row in ids.tolist()]
+        special = list(getattr(self.tokenizer, "all_special_tokens", ()))
+        return [Tokens(self.tokenizer.convert_ids_to_tokens(row), special, self.tokenizer) for row in ids.tolist()]
 
 
 # The text of one pass
