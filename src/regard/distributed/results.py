@@ -385,7 +385,7 @@ class _OverRanks(torch.autograd.Function):
         if sinks is not None:  # a sink has a weight, and its value is 0
             d_sinks = -(backends.share(sinks.to(lse.dtype)[..., None], lse) * row_dot).sum(-1)
         d_outer = None if outer is None else -row_dot
-        grads = (d_outer, totals.query, totals.key, d_sinks, totals.operand, *totals.biases)
+        grads = (d_outer, totals.query, totals.key, d_sinks, totals.operand, *(totals.biases or [None] * len(biases)))
         inputs = (outer, query, key, sinks, operand, *biases)
         cast = [None if g is None or t is None else g.to(t.dtype) for g, t in zip(grads, inputs, strict=True)]
         return None, None, None, *(g if need else None for g, need in zip(cast, needed, strict=True))
@@ -396,7 +396,7 @@ def _gradients(share: Share, task: Backward) -> Gradients:
     scores, ring, call = share.scores, share.ring, "the backward pass"
     query, dtype, request = scores.query, scores.working_dtype, task.request
     d_query = torch.zeros_like(query, dtype=dtype, memory_format=torch.contiguous_format)
-    d_biases = [torch.zeros_like(bias, dtype=dtype) if task.biases else None for bias in scores.mask.biases]
+    d_biases = [torch.zeros_like(bias, dtype=dtype) for bias in scores.mask.biases] if task.biases else []
     row_dot = query.new_zeros(scores.shape[:3], dtype=dtype)
     d_x = torch.zeros_like(request.operand, dtype=dtype) if isinstance(request, TransposedProduct) else None
     extra: list[Tensor] = []  # travels with the keys: values, or the gradients of a result per key
@@ -421,10 +421,9 @@ def _gradients(share: Share, task: Backward) -> Gradients:
             if part.row_dot is not None:
                 row_dot[:, :, rows] += part.row_dot
             for total, part_bias in zip(d_biases, part.biases, strict=True) if task.biases else ():
-                if total is not None and part_bias is not None:
-                    first, start = block.rows.offset, block.columns.start
-                    of_rows = take(total, 2, range(first, first + block.rows.length))
-                    take(of_rows, 3, range(start, start + block.columns.length)).add_(part_bias)
+                first, start = block.rows.offset, block.columns.start
+                of_rows = take(total, 2, range(first, first + block.rows.length))
+                take(of_rows, 3, range(start, start + block.columns.length)).add_(part_bias)
         carrier.add(owner, [share.per_key(total) for total in (d_key, d_value) if total is not None])
     home = carrier.home()
     return Gradients(d_query, home[0], home[1] if isinstance(request, Attend) else d_x, tuple(d_biases), row_dot)
