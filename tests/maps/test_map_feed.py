@@ -133,6 +133,20 @@ class TestTiles:
         with pytest.raises(regard.InputError, match="at most 1,048,576 bins"):
             feed_of(matrix()).tile([(0, 0)], (0, 10**6), (0, 10**6), (10**6, 10**6))
 
+    def test_as_many_bins_as_that(self, monkeypatch):
+        monkeypatch.setattr(map_feed, "_BINS", 100)
+        assert feed_of(matrix()).tile([(0, 0)], (0, 20), (0, 20), (10, 10)).shape == (10, 10)
+        with pytest.raises(regard.InputError, match=r"at most 100 bins\. Got 10 × 11"):
+            feed_of(matrix()).tile([(0, 0)], (0, 20), (0, 22), (10, 11))
+
+    def test_only_keys_that_a_window_shows_are_computed(self):
+        """Elsewhere a tile is 0 at once; a part of a matrix counts other keys."""
+        A = matrix(mask=regard.window(5, 0))
+        rows, columns = Bins(100, 120, 1, 20), Bins(0, 300, 1, 300)
+        skipped, seen = map_feed._Weights(A)._seen(rows, columns)
+        assert (skipped, seen.start, seen.stop) == (95, 95, 120)
+        assert map_feed._Weights(A.part[..., 50:])._seen(rows, Bins(0, 250, 1, 250)) == (0, Bins(0, 250, 1, 250))
+
 
 @pytest.mark.usefixtures("short_is_long")
 class TestLevels:

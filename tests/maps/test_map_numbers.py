@@ -160,6 +160,7 @@ def read(packed, head):
         shown &= array[own][:, None] == array[other]
     for added in mask["added"]:
         values = array[added["values"]]
+        assert added["by"] in ("rows", "columns", "distance", "both")
         if added["by"] == "distance":
             values = values[np.arange(count[1]) - np.arange(count[0])[:, None] + count[0] - 1]
         values = np.broadcast_to(values[:, None] if added["by"] == "rows" else values, count)
@@ -186,6 +187,7 @@ def test_a_file_says_the_weights_of_the_rounded_numbers(name, part):
     apart = np.abs(exact - model)[part[:2]].max()  # of all keys of its rows
     assert packed.about["error"] == pytest.approx(apart, rel=0.05, abs=2e-6)
     assert packed.about["sample"] == exact[part].shape[1]
+    assert packed.about["exact"] == "float16"  # of which the page computes its weights
 
 
 def test_the_level_of_a_file_is_the_pool(monkeypatch):
@@ -281,6 +283,14 @@ class TestPacked:
         assert packed.about["entries"][0]["heads"] == [0, 1, 2]
         assert packed.about["left_out"] == 3
         assert sum(len(block.text) for block in packed.blocks.values()) <= all_of_it * 6 // 10
+
+    def test_a_head_fits_into_as_many_bytes_as_it_has(self):
+        A = regard.AttentionMatrix(numbers(1, 50, 16), numbers(1, 50, 16))
+        one, blocks = packing.Rounded.from_head(A._core, 0), packing.Blocks()
+        feed = MatrixFeed([MapEntry(A, [0])])
+        assert feed._packed_head(one, blocks, 10**6)
+        assert feed._packed_head(one, packing.Blocks(), blocks.size)
+        assert feed._packed_head(one, packing.Blocks(), blocks.size - 1) is None
 
     def test_keys_of_grouped_heads_are_there_once(self):
         query, key = numbers(1, 4, 50, 16), numbers(1, 2, 50, 16)
