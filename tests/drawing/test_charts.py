@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.drawing import bars, curves
+from regard.drawing import bars, curves, film, matrix
 
 
 class TestBars:
@@ -128,3 +128,14 @@ class TestCurves:
             curves({})
         with pytest.raises(regard.ShapeError, match=r"as many steps as numbers. Got 2 and 3"):
             curves({"x": (np.arange(2), np.arange(3))})
+
+
+def test_a_film_is_as_high_as_its_highest_frame():
+    """The scale below a matrix stood lower in each frame, since it was put below all frames before."""
+    frame = matrix(np.eye(3), ["a", "b", "c"])
+
+    def height(count):
+        svg = film({f"step {n}": frame for n in range(count)}, title="t").to_svg()
+        return float(re.search(r' height="([\d.]+)"', svg)[1])
+
+    assert height(20) == height(1)

@@ -221,12 +221,16 @@ def film(frames: Mapping[str, Picture], *, title: str = "", caption: str = "") -
     *_, last = frames
 
     def draw(canvas: Canvas) -> None:
+        reached = [(0.0, 0.0)]
         for name, picture in frames.items():
+            canvas.width = canvas.height = 0.0  # a picture puts its scale below what is drawn so far: of itself alone
             with canvas.group(data_frame=name, display=None if name == last else "none"):
                 canvas.text(0, 12, name, 13, bold=True)
                 with canvas.group(transform="translate(0 28)"):
                     picture.draw(canvas)
-        canvas.reach(canvas.width, canvas.height + 28)
+            reached.append((canvas.width, canvas.height))
+        for width, height in reached:
+            canvas.reach(width, height + 28)
 
     def text(room: int) -> Text:
         return Text(f"{last}, the last of {len(frames)} frames\n", "bold").append_text(frames[last].text(room))
