@@ -132,7 +132,7 @@ class TestCurves:
 
 def test_a_film_is_as_high_as_its_highest_frame():
     """The scale below a matrix stood lower in each frame, since it was put below all frames before."""
-    frame = matrix(np.eye(3), ["a", "b", "c"])
+    frame = matrix(np.eye(30), [f"word {n}" for n in range(30)])  # so many have a scale instead of numbers
 
     def height(count):
         svg = film({f"step {n}": frame for n in range(count)}, title="t").to_svg()
