@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import regard
 from regard import AttentionMatrix, attention
+from regard.matrix.functional import by_torch
 from regard.scores.bound_mask import bind
 from regard.scores.masks import Mask
 
@@ -405,3 +406,22 @@ def test_the_short_way_is_taken_where_nothing_else_is_needed(change, short, monk
     query, key, value = arguments
     torch.testing.assert_close(output, regard.AttentionMatrix(query, key, **options) @ value)
     assert bool(taken) == short
+
+
+def test_padding_by_torchs_kernel_has_the_conventions():
+    """As under torch.compile: rows that see nothing are 0, and a hidden NaN stays hidden."""
+    query, key, value = torch.randn(3, 2, 5, 8), torch.randn(3, 2, 7, 8), torch.randn(3, 2, 7, 8)
+    places = torch.arange(7)
+    mask = regard.padding(places < torch.tensor([[7], [3], [0]])) & regard.padding(
+        places >= torch.tensor([[0], [1], [0]])
+    )
+    want = regard.AttentionMatrix(query, key, mask=mask, scale=0.3) @ value
+    key[1, :, 0], value[1, :, 3:] = torch.nan, torch.nan
+    found = by_torch(query, key, value, mask, 0.3, 0.0)
+    torch.testing.assert_close(found, want)
+    assert not found[2].any()
+
+
+def test_an_empty_top_leaves_nothing_out():
+    A = regard.AttentionMatrix(torch.randn(0, 2, 5, 4), torch.randn(0, 2, 5, 4))
+    assert "more" not in str(A.top(2))
