@@ -6,6 +6,8 @@
 It writes, always the same:
   parliament.tsv, documents.tsv   pairs far from every test set, whose numbers agree
   parliament-part.tsv             some of the first
+  parliament-uncommon.tsv         some that have a word which parliament says three to four hundred times
+  books.tsv, general.tsv          some sentences of old books; guides, administration, trades
   joined.tsv                      two to four short sentences of Tatoeba in one line
   numbers.tsv                     copies in which every number is another one, on both sides
   marks.tsv                       copies in which what both sides share (names, numbers, code) is ⟦1⟧, ⟦2⟧, …
@@ -27,7 +29,7 @@ import multiprocessing
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -43,6 +45,8 @@ MOST_WORDS = 70
 PART = 300_000  # pairs of parliament for the second training
 DOCUMENTS = {"laws": 30_000, "php": 30_000, "python": 26_667, "godot": 11_271, "react": 3_141, "rust": 2_725,
              "kubernetes": 1_374}  # fmt: skip
+UNCOMMON, BOOKS = 85_486, 84_872  # pairs for the last training
+GENERAL = ("canada", "learnosm", "hfcourse", "historian", "opensourceguide", "cncf", "esco")
 PIECES = 20_000
 COPIES = {"joined": 110_000, "numbers": 130_000, "marked": 500_000, "marks": 120_000, "noise": 70_000}  # at most
 LAST = {"tatoeba": 12_000, "parliament": 5_000, "documents": 1_000, "numbers": 1_000, "marks": 2_000, "noise": 1_500}
@@ -110,6 +114,22 @@ def same_words(pairs: Iterable[Pair], tests: tuple[list[str], list[str]]) -> lis
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.lower()))
+
+
+def uncommon(pairs: Sequence[Pair], least: int = 3, most: int = 400) -> list[Pair]:
+    """The pairs of 4 to 48 English words of which one is in so many pairs.
+
+    >>> bees, talks = ("the bees are gone now", "…"), ("the talks are over now", "…")
+    >>> uncommon([bees, talks, talks, talks], least=1, most=2)
+    [('the bees are gone now', '…')]
+    """
+    words = [set(re.findall(r"\b[a-z]{3,}\b", source)) for source, _ in pairs]
+    count = Counter(word for some in words for word in some)
+    return [
+        pair
+        for pair, some in zip(pairs, words, strict=True)
+        if 4 <= len(pair[0].split()) <= 48 and any(least <= count[word] <= most for word in some)
+    ]
 
 
 def in_chunks(pairs: Iterable[Pair], size: int = 100_000) -> Iterator[list[Pair]]:
@@ -294,6 +314,16 @@ def main() -> None:
         parliament = far(pair for file in files for pair in packed_pairs(file))
         write(options.out / "parliament.tsv", parliament)
         write(options.out / "parliament-part.tsv", random.Random(options.seed).sample(parliament, PART))
+        general = options.data / "general"
+        if general.is_dir():
+            some, last = uncommon(parliament), random.Random(options.seed)
+            write(options.out / "parliament-uncommon.tsv", last.sample(some, min(UNCOMMON, len(some))))
+            write(
+                options.out / "general.tsv",
+                far(p for name in GENERAL for p in packed_pairs(general / f"{name}.tsv.bz2")),
+            )
+            books = [pair for pair in far(packed_pairs(general / "books.tsv.bz2")) if 3 <= len(pair[0].split()) <= 42]
+            write(options.out / "books.tsv", last.sample(books, min(BOOKS, len(books))))
     tatoeba = [(clean(source), clean(target)) for source, target in read_pairs(options.data / "tatoeba" / "train.tsv")]
     everything = [*tatoeba, *documents, *parliament]
     write(options.out / "joined.tsv", joined(tatoeba, COPIES["joined"], rng))

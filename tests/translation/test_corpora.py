@@ -93,7 +93,7 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
         f"The {a} and the {b} saw Mr Okafor on page {n}.\tLe {a} et le {b} ont vu M. Okafor à la page {n}.\n"
         for n, (a, b) in enumerate(((a, b) for a in words for b in words), 1_000)
     ]
-    for folder in ("europarl", "documents", "tatoeba", "ntrex128", "tico19", "multi30k"):
+    for folder in ("europarl", "documents", "tatoeba", "ntrex128", "tico19", "multi30k", "general"):
         (data / folder).mkdir(parents=True)
     for name in ("tatoeba/test", "tatoeba/dev", "ntrex128/pairs", "tico19/pairs"):
         (data / f"{name}.tsv").write_text(f"{near}\tLe vieux roi de la rivière a vendu 25 livres à la tempête.\n")
@@ -104,7 +104,12 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     packed = bz2.compress("".join([*lines, f"{near[:-1]}!\tUne autre phrase avec 25 mots.\n"]).encode())
     (data / "europarl" / "europarl.000.tsv.bz2").write_bytes(packed)
     (data / "documents" / "laws.tsv.bz2").write_bytes(packed)
+    for name in ("books", "canada"):
+        (data / "general" / f"{name}.tsv.bz2").write_bytes(packed)
     monkeypatch.setattr(corpora, "DOCUMENTS", {"laws": 40})
+    monkeypatch.setattr(corpora, "GENERAL", ["canada"])
+    monkeypatch.setattr(corpora, "UNCOMMON", 30)
+    monkeypatch.setattr(corpora, "BOOKS", 25)
     monkeypatch.setattr(corpora, "COPIES", {"joined": 5, "numbers": 20, "marked": 90, "marks": 10, "noise": 9})
     monkeypatch.setattr(corpora, "LAST", {"tatoeba": 8, "parliament": 7, "marks": 3})
     monkeypatch.setattr(corpora, "PART", 30)
@@ -116,7 +121,7 @@ def test_all_files_are_made_and_no_line_is_near_a_test(tmp_path, monkeypatch, ca
     sizes = {name: len(pairs) for name, pairs in made.items()}
     assert sizes == {
         "parliament": 100, "parliament-part": 30, "documents": 40, "joined": 5, "numbers": 20, "marks": 10, "noise": 9,
-        "greeted": 24, "last": 18,
+        "greeted": 24, "last": 18, "parliament-uncommon": 30, "general": 100, "books": 25,
     }  # fmt: skip
     assert not any(
         "vieux roi" in french or "old king" in english for pairs in made.values() for english, french in pairs
