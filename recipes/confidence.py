@@ -1,17 +1,16 @@
 """Fit the confidence of a translator on pairs that it was not trained on, and write it beside the model.
 
-    python recipes/confidence.py FOLDER ../shared/data         # writes FOLDER/translation.json
-    python recipes/confidence.py FOLDER ../shared/data --dry   # prints the curves and how well they are calibrated
+    python recipes/confidence.py FOLDER ../shared/data --trained recipes/wide/*.tsv        # writes translation.json
+    python recipes/confidence.py FOLDER ../shared/data --trained recipes/wide/*.tsv --dry  # only prints
 
 A translation is right if its chrF2 with a person's translation of the same text is at least 50. A word is right if the
 person's translation has it, apart from case and from punctuation at its ends. Both miss paraphrases: of the pairs of
 translations that two people gave to one sentence in Tatoeba, 73 % reach 50. So "right" depends on how freely the
 references of a kind of text are translated.
 
-The pairs are of several kinds of text, as many of each: everyday sentences, manuals, administration, prose, phrases.
-None is of a test set, and the model in the package learned from none of these files: a model that learns from them
-needs others, or a part that is held out. Each kind is also left out once, and the curve of the others measured on it:
-so far off is it on a kind that is new.
+The pairs are of several kinds of text, as many of each: everyday sentences, laws, prose. None is of a test set, and
+those of --trained are left out. Each kind is also left out once, and the curve of the others measured on it: so far off
+is it on a kind that is new.
 """
 
 import argparse
@@ -27,14 +26,9 @@ from regard.nn.model_folder import read_json, write_json
 from regard.translation import Translation, Translator
 from regard.translation.result import Calibration, Curve
 from regard.translation.training.corpus import import_sacrebleu
+from regard.translation.training.vocabulary import clean
 
-KINDS = {
-    "everyday": ["tatoeba/dev.tsv"],
-    "manuals": [f"general/{name}.tsv.bz2" for name in ("learnosm", "hfcourse", "opensourceguide", "cncf", "historian")],
-    "administration": ["general/canada.tsv.bz2"],
-    "prose": ["general/books.tsv.bz2", "general/bible.tsv.bz2"],
-    "phrases": ["general/esco.tsv.bz2"],
-}
+KINDS = {"everyday": ["tatoeba/dev.tsv"], "laws": ["documents/laws.tsv.bz2"], "prose": ["general/books.tsv.bz2"]}
 TOGETHER = 64  # lines
 RIGHT = 50.0  # chrF2
 GROUPS = 10  # of a calibration error
@@ -79,10 +73,15 @@ def calibration_error(confidences, right):
     return sum(abs(math.fsum(sure - good for sure, good in group)) for group in groups) / len(ranked)
 
 
-def pairs(path, count):
-    """So many pairs of a file, always the same; all if it has no more."""
+def read(path):
+    """The pairs of a file."""
     with (bz2.open if path.suffix == ".bz2" else open)(path, "rt", encoding="utf-8", newline="\n") as file:
-        lines = [line.rstrip("\n").split("\t")[:2] for line in file]
+        return [line.rstrip("\n").split("\t")[:2] for line in file]
+
+
+def pairs(path, count, trained=()):
+    """So many pairs of a file, always the same, without English that is trained on; all if it has no more."""
+    lines = [pair for pair in read(path) if clean(pair[0]) not in trained]
     return random.Random(0).sample(lines, min(count, len(lines)))
 
 
@@ -118,12 +117,14 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("data", type=Path)
     parser.add_argument("--lines", type=int, default=500, help="of each kind of text")
+    parser.add_argument("--trained", type=Path, nargs="*", default=[], metavar="FILE", help="pairs to leave out")
     parser.add_argument("--dry", action="store_true")
     options = parser.parse_args()
     translator = Translator.load(options.folder)
+    trained = {clean(source) for path in options.trained for source, _ in read(path)}
     found = {}
     for kind, files in KINDS.items():
-        chosen = [pair for name in files for pair in pairs(options.data / name, options.lines // len(files))]
+        chosen = [pair for name in files for pair in pairs(options.data / name, options.lines // len(files), trained)]
         found[kind] = examples(translator, chosen)
         print(f"{kind}: {len(chosen):,} lines", flush=True)
     curves = []
