@@ -330,10 +330,10 @@ for found, noun in ((hungry, "dog"), (delicious, "food")):
     print(f"    all links: {odds(found.source):+.2f}    without it → {noun}: {odds(found.source, noun):+.2f}")
 
 # %% [markdown]
-# Without this one link the odds shrink by more than a third in both sentences, and the pronoun stays right. So the head
-# has a say, and it is not alone: other heads look at the two nouns too. Over all sentences of the test with a right
-# pronoun, cutting the link takes away at least half of the preference in about half of them, and turns it round in more
-# than a third (`benchmarks/reports/translation-quality.md`).
+# Without this one link the odds shrink by two fifths in one sentence and by two thirds in the other, and the pronoun
+# stays right. So the head has a say, and it is not alone: other heads look at the two nouns too. Over all sentences of
+# the test with a right pronoun, cutting the link takes away at least half of the preference in three quarters of them,
+# and turns it round in half (`benchmarks/reports/translation-quality.md`).
 #
 # This was taught as well. In the last training the head was often made to look at one of the two nouns, whichever sense
 # would have chosen, and the French to learn from had the pronoun of this noun. A decoder that trusts the head gets

@@ -228,7 +228,7 @@ def test_steps_with_the_model_of_the_package(shipped, monkeypatch, capsys):
     assert 'z("cat") = ' in printed
     assert "5×64 = (5×385)(385×64)" in printed
     assert "in this sentence 4 of 5 tokens give their largest weight to the token before" in printed
-    assert re.match(r'9\d(\.\d)? % v\("My"\)', printed.split('z("cat") = ')[1])
+    assert re.match(r'[89]\d(\.\d)? % v\("My"\)', printed.split('z("cat") = ')[1])
     assert cli.main(["steps", "My", "cat", "sleeps"]) == 0
     assert capsys.readouterr().out == printed
 
