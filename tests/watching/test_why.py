@@ -281,6 +281,22 @@ def test_what_cannot_be_taken_apart_is_refused():
         watched(model_of(ENCODERS["bert"]), ids).says(7)
 
 
+def test_layers_that_read_vectors():
+    """What they read is no embedding; layers that compute without modules are refused."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 5, 16)
+    encoder = regard.Encoder(2, width=16, heads=2, hidden=32).eval()
+    with torch.no_grad(), regard.watch(encoder) as record:
+        encoder(x)
+    answer = check_score(record, "layers.1.attention", 1, 4, 3)
+    assert answer.writers[0] == "input and biases"
+    theirs = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
+    with torch.no_grad(), regard.watch(theirs) as record:
+        theirs(x)
+    with pytest.raises(WatchError, match=r"what layers.0.self_attn.* wrote cannot be told apart by heads"):
+        record.why(4, 3, layer=1, head=1)
+
+
 def test_a_model_that_changed_is_noticed():
     model = model_of(DECODERS["llama"])
     record = watched(model, {"input_ids": texts(1, 9)})

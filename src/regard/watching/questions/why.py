@@ -24,7 +24,7 @@ from regard.drawing.matrices import tables
 from regard.drawing.terminal import Table, html_table
 from regard.errors import InputError, WatchError
 from regard.nn import Transformer
-from regard.support import Float
+from regard.support import Float, some_of
 from regard.watching.questions.looks import Answer, key_side, phrase, query_side
 from regard.watching.record.entries import Entry, layer_of
 from regard.watching.record.tokens import Place, Tokens
@@ -33,7 +33,7 @@ _LINES, _ROWS, _SIDE = 8, 20, 8  # at most: printed terms, rows of a table in a 
 # The largest error of a sum, as a share of its terms; _COARSE in half precision. Norms may compute in float32.
 _ERROR = {torch.float64: 1e-6, torch.float32: 1e-4}
 _COARSE = 3e-2
-BIASES = "biases"
+_BIASES = "biases"
 
 # The answers
 
@@ -296,6 +296,11 @@ class _Apart:
             known = record.again("matrix", "value")
             self._gates = _Gates(record.model, known)
             self._open = record.again("graph", "value", gates=self._gates)
+            if missing := [name for name in self._open.record if name not in self._gates.inputs]:
+                raise WatchError(
+                    f"{type(record.model).__name__} cannot be taken apart: what {some_of(missing)} wrote cannot be "
+                    "told apart by heads, as no linear layer was called with their outputs."
+                )
             self._gates.shut = True
             self._shut = record.again("matrix", gates=self._gates)
 
@@ -325,13 +330,14 @@ class _Apart:
         leaves = self._gates.leaves
         each = torch.eye(len(vector)).to(vector)
         slopes = _gradients(vector, list(leaves.values()), each)
-        writers, parts = [BIASES], [shut.detach()[None]]
+        writers, parts = [""], [shut.detach()[None]]
         for (label, _), slope in zip(leaves, slopes, strict=True):
             if slope is None:
                 continue
             parts.append(slope.reshape(len(vector), -1).mT)
             heads = slope.dim() == 2
             writers += [f"{label} head {n}" for n in range(slope.shape[1])] if heads else [label]
+        writers[0] = _BIASES if "token" in writers else f"input and {_BIASES}"  # of vectors, not of tokens
         return _Sum(tuple(writers), torch.cat(parts), vector)
 
     @property
@@ -404,6 +410,8 @@ class _Apart:
 
 def _gradients(of: Tensor, leaves: list[Tensor], each: Tensor | None = None) -> tuple[Tensor | None, ...]:
     """Return the derivatives of a number or, with `each` row of an identity, of all numbers of a vector."""
+    if not leaves:
+        return ()
     options = {"retain_graph": True, "allow_unused": True, "is_grads_batched": each is not None}
     return torch.autograd.grad(of, leaves, each, **options)
 
