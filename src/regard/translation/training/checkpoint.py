@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 import time
 from array import array
 from collections.abc import Iterator, Mapping
@@ -27,11 +28,6 @@ from torch import Tensor, nn
 from regard.errors import FileError
 from regard.nn import Transformer
 from regard.nn.model_folder import read_safetensors, write_bytes, write_safetensors
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
@@ -153,15 +149,14 @@ def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str
 @contextlib.contextmanager
 def lock(folder: Path) -> Iterator[bool]:
     """Lock a folder until this process ends in any way; yields False where the file system has no locks."""
-    if fcntl is None:
-        yield False
-        return
-    handle, is_locked = os.open(folder, os.O_RDONLY), True
+    is_windows, is_locked = sys.platform == "win32", True
+    # On Windows a file in the folder is locked, elsewhere the folder itself: no file is left behind.
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT) if is_windows else os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(handle)
         except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            if is_windows or error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise FileError(
                     f"{folder} is in use by another training. Wait until it ends, or choose another folder."
                 ) from None
@@ -169,6 +164,18 @@ def lock(folder: Path) -> Iterator[bool]:
         yield is_locked
     finally:
         os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Clock:
