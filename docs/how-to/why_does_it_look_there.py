@@ -20,9 +20,9 @@ layer, head = next(iter(translator.heads.values()))
 
 def encoded(text):
     ids = vocabulary.encode(text)
-    with torch.no_grad(), regard.watch(model, tokens=[*vocabulary.pieces(ids), "</s>"]) as record:
-        model.encode(torch.tensor([[*ids, vocabulary.end]]))
-    return record
+    with torch.no_grad(), regard.watch(model, tokenizer=translator.tokenizer) as record:
+        model(torch.tensor([[*ids, vocabulary.end]]), torch.tensor([[model.config.start]]))
+    return record.at(kind="encoder")
 
 
 hungry = encoded("A dog ate the food because it was hungry.")
@@ -93,14 +93,12 @@ for last, difference in apart.items():
 # *il* (for the dog) or *elle* (for *la nourriture*). The heads of « cross » look at the English:
 
 # %%
-il, elle = (vocabulary.encode(word)[0] for word in ("il", "elle"))
 begun = vocabulary.encode("Un chien a mangé la nourriture parce qu'")
 for last in apart:
     source = torch.tensor([[*vocabulary.encode(f"A dog ate the food because it was {last}."), vocabulary.end]])
-    with torch.no_grad(), regard.watch(model, tokens=["<s>", *vocabulary.pieces(begun)]) as written:
-        logits = model(source, torch.tensor([[model.config.start, *begun]]))
-    print(f"{last}: il − elle is {float(logits[0, -1, il] - logits[0, -1, elle]):.2f}")
-    print(written.says(il, elle))
+    with torch.no_grad(), regard.watch(model, tokenizer=translator.tokenizer) as written:
+        model(source, torch.tensor([[model.config.start, *begun]]))
+    print(f"{last}: {written.says('il', 'elle')}")
 
 # %% [markdown]
 # ## What is frozen, and what that leaves out
@@ -110,7 +108,7 @@ for last in apart:
 # where other heads look, and to what later layers compute is left out: a head that matters only through others has a
 # small term. To see what depends on it, cut it ([attention is not cause](attention_is_not_cause.py)).
 #
-# The biases of linear layers and of norms are a term of their own. Of a word with several tokens, or with several
-# occurrences, the score is the mean. A softcap, a bias by position and the mask come after this score. The model runs
-# again on the same inputs, three times; a model with another kind of norm, or with a sum that is none (mixtures of
-# experts, a cap on the logits), is refused.
+# The biases of linear layers and of norms are a term of their own; so is the input of a model that reads vectors. Of a
+# word with several tokens, or with several occurrences, the score is the mean. A softcap, a bias by position and the
+# mask come after this score. The model runs again on the same inputs, three times. A model is refused if its logits or
+# scores are no sums of what its layers wrote: mixtures of experts, unknown norms, a cap on the logits.

@@ -1,5 +1,6 @@
 """A score or a logit taken apart: the parts are those of plain hooks, and add up to what the model computed."""
 
+import copy
 import functools
 import math
 
@@ -125,7 +126,8 @@ def test_a_score_is_the_sum_of_its_parts(name):
         answer = check_score(record, entry, 1, 8, 3)
         heads = [f"layer {n} head {h}" for n in range(layer) for h in range(4)]
         assert set(heads) <= set(answer.writers)
-        assert {"token", *(f"layer {n} feed-forward" for n in range(layer))} <= {*answer.writers, "token"}
+        assert {f"layer {n} feed-forward" for n in range(layer)} <= set(answer.writers)
+        assert ("embedding_hidden_mapping_in" if name == "albert" else "token") in answer.writers
         assert len(answer.writers) <= 5 * layer + 4
 
 
@@ -134,6 +136,9 @@ def test_a_score_of_an_encoder_and_a_decoder_is_the_sum_of_its_parts(name):
     record = of_both(model_of(BOTH[name]))
     for entry in record:
         answer = check_score(record, entry, 1, 4, 3)
+        assert "token" in answer.writers
+        assert "token" in answer.key_writers
+        assert ("position" in answer.key_writers) == (not name.startswith("t5"))
         if record[entry].kind == "cross":
             assert any(writer.startswith("encoder layer 1 head") for writer in answer.key_writers)
             assert not any(writer.startswith("encoder") for writer in answer.writers)
@@ -302,8 +307,71 @@ def test_a_model_that_changed_is_noticed():
     record = watched(model, {"input_ids": texts(1, 9)})
     with torch.no_grad():
         model.model.layers[0].mlp.down_proj.weight.mul_(2)
-    with pytest.raises(WatchError, match=r"the score was .* when the model was watched and is .* now"):
-        record.why(8, 3, layer=2, head=1)
+    for ask in (lambda: record.why(8, 3, layer=2, head=1), lambda: record.says(7, 8)):
+        with pytest.raises(WatchError, match=r"gives other scores than when it was watched"):
+            ask()
+    with pytest.raises(WatchError, match=r"in training mode"):
+        watched(model.train(), {"input_ids": texts(1, 9)}).says(7)
+
+
+class OddNorm(torch.nn.Module):
+    """Not linear in x, whatever its scale."""
+
+    def forward(self, x):
+        return torch.tanh(x)
+
+
+class OddRMSNorm(OddNorm):
+    """Taken for a norm by its name."""
+
+
+@pytest.mark.parametrize("odd", [OddNorm, OddRMSNorm])
+def test_an_unknown_norm_is_refused(odd):
+    model = model_of(DECODERS["llama"])
+    model.model.norm = odd()
+    record = watched(model, {"input_ids": texts(1, 9)})
+    with pytest.raises(WatchError, match="cannot be taken apart"):
+        record.says(7, 8)
+    model = model_of(DECODERS["llama"])
+    model.model.layers[2].input_layernorm = odd()
+    with pytest.raises(WatchError, match="cannot be taken apart"):
+        watched(model, {"input_ids": texts(1, 9)}).why(8, 3, layer=2, head=1)
+
+
+def test_asked_in_other_ways():
+    """Without gradients, with the last rows only, of a copy, of a pass; not inside the block."""
+    model = model_of(DECODERS["llama"])
+    record = watched(model, {"input_ids": texts(1, 9)}, tokens=WORDS)
+    expected = record.why("hungry", "dog", layer=-1, head=1)
+    assert "layer 2 head 1" in str(expected)
+    with torch.inference_mode():
+        inferred = watched(model, {"input_ids": texts(1, 9)}, tokens=WORDS)
+        answers = [inferred.why("hungry", "dog", layer=2, head=1)]
+    last = watched(model, {"input_ids": texts(1, 9)}, tokens=WORDS, keep=2)
+    others = (last, copy.deepcopy(record), *record.passes)
+    answers += [other.why("hungry", "dog", layer=2, head=1) for other in others]
+    for answer in answers:
+        torch.testing.assert_close(answer.parts, expected.parts)
+    with torch.no_grad(), regard.watch(model) as opened:
+        model(texts(1, 9))
+        with pytest.raises(WatchError, match="after the `with` block"):
+            opened.says(7)
+    assert len(opened.passes) == 1
+
+
+def test_tokens_by_their_text(shipped):
+    source = torch.tensor([[*shipped.words.encode("A dog ate."), shipped.words.end]])
+    target = torch.tensor([[shipped.model.config.start, *shipped.words.encode("Un chien")]])
+    with torch.no_grad(), regard.watch(shipped.model, tokenizer=shipped.tokenizer) as record:
+        logits = shipped.model(source, target)
+    il, elle = (shipped.words.encode(word)[0] for word in ("il", "elle"))
+    said = record.says("il", "elle")
+    assert said.sum == pytest.approx(float(logits[0, -1, il] - logits[0, -1, elle]), abs=1e-3)
+    assert str(said).startswith("il − elle after chien: ")
+    with pytest.raises(InputError, match=r"'il elle' is 2 tokens"):
+        record.says("il elle")
+    with pytest.raises(InputError, match=r"a token is a number from 0 to"):
+        record.says(-1)
 
 
 def test_errors_say_what_to_do(tmp_path):

@@ -438,11 +438,15 @@ def by_words(
 
 
 class Tokenizer:
-    """The part of a Hugging Face tokenizer's interface that `watch` uses."""
+    """The part of a Hugging Face tokenizer's interface that `watch` and `record.says` use."""
 
     def __init__(self, vocabulary: Vocabulary, start: int):
         self._vocabulary, self._start = vocabulary, start
         self.all_special_tokens = [_START, *vocabulary.pieces([vocabulary.end, vocabulary.unknown, vocabulary.pad])]
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """The ids of a text, with the end as its only special token."""
+        return [*self._vocabulary.encode(text), *([self._vocabulary.end] if add_special_tokens else [])]
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
         """The token of each id."""

@@ -305,6 +305,14 @@ class MarianVocabulary(Vocabulary):
         pieces += self._source.EncodeAsPieces(text[language.end() :] if language else text)
         return [self._ids.get(piece, self.unknown) for piece in pieces]
 
+    def encode_many(
+        self, texts: Sequence[str], *, sampling: float = 0.0, seed: int = 0, cleaned: bool = False
+    ) -> list[list[int]]:
+        """The ids of each source text."""
+        if sampling:
+            raise InputError("a Marian vocabulary is for translating: it cuts words in one way only.")
+        return [self.encode(text) for text in texts]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The target text of ids; special ids are left out."""
         special = (self.end, self.unknown, self.pad)
@@ -313,6 +321,10 @@ class MarianVocabulary(Vocabulary):
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subword of each id."""
         return [self._names.get(int(i), "<unk>") for i in ids]
+
+    def save(self, folder: Path) -> None:
+        """Raise: a Marian vocabulary has two models, not one."""
+        raise InputError(f"a Marian vocabulary cannot be written as one into {folder}: use to_marian(folder).")
 
     def save_marian(self, folder: Path) -> None:
         """Write the files from which the vocabulary was loaded."""

@@ -3,7 +3,7 @@
 Read in this order:
 
 session.py        `watch`: the `with` block, its hooks, and what the class of each module tells
-huggingface.py    one way to capture: Hugging Face models; the only file that imports transformers
+huggingface.py    one way to capture: Hugging Face models; the only file here that imports transformers
 torch_modules.py  the others: regard's own layers, and modules with code of their own, by what they call
 calls.py          `AttentionCall`: one call of an attention function; `attend`, which brings it to the watchers
 masks.py          `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers

@@ -170,16 +170,23 @@ class Watching:
         changes = tuple(self.changes)
         return Record(self._passes.passes, self._model, self._passes.unseen, changes=changes, again=self.again)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Watching:
+        return self  # a copied record asks the model that was watched
+
     def again(self, *keep: str, gates: contextlib.AbstractContextManager[Any] | None = None) -> Again:
         """Run the last call of the model again, with hooks of the caller's, and record it."""
-        if self._called is None or self._called[2].get("past_key_values") is not None:
+        if self._undo is not None:
+            raise WatchError("the model must run again, and it is still watched: ask after the `with` block.")
+        if self._called is None:
             raise WatchError(
                 "the model must run again on all of its inputs, and its last call went on with a cache. Call the model "
                 "once on the whole text, prompt and answer."
             )
         watching = copy.copy(self)
         watching._setup, watching._undo, watching._strict = replace(self._setup, keep=to_keep(keep)), None, False
-        model, args, kwargs = self._called
+        model, args, kwargs = self._called  # inference tensors cannot be part of a graph
+        args = tuple(x.clone() if isinstance(x, Tensor) and x.is_inference() else x for x in args)
+        kwargs = {n: x.clone() if isinstance(x, Tensor) and x.is_inference() else x for n, x in kwargs.items()}
         with warnings.catch_warnings(), watching as record, gates or contextlib.nullcontext():
             warnings.simplefilter("ignore", UnseenWarning)
             output = model(*args, **kwargs)
@@ -268,7 +275,8 @@ class Watching:
         if depth == 0:
             self._passes.begin_forward(kwargs.get("past_key_values"))
             huggingface.keep_seeing(self._configs)
-            self._called = None if self._setup.keep.nothing else (module, args, kwargs)
+            replayable = not self._setup.keep.nothing and kwargs.get("past_key_values") is None
+            self._called = (module, args, kwargs) if replayable else None
         inputs = {name: kwargs.get("input_ids", args[0] if args else None)}
         if isinstance(module, Encoder | Decoder):  # they receive vectors, which the Transformer has just embedded
             inputs, self._embedded = {name: self._embedded}, None

@@ -33,6 +33,7 @@ _LINES, _ROWS, _SIDE = 8, 20, 8  # at most: printed terms, rows of a table in a 
 # The largest error of a sum, as a share of its terms; _COARSE in half precision. Norms may compute in float32.
 _ERROR = {torch.float64: 1e-6, torch.float32: 1e-4}
 _COARSE = 3e-2
+_ROWS_AT_ONCE = 16  # of a Jacobian
 _BIASES = "biases"
 
 # The answers
@@ -208,47 +209,43 @@ def why(
     if len(chosen) != 1:
         raise InputError(f"why takes one score apart, and there are {', '.join(chosen)}: choose kind=….")
     (name,) = chosen
-    watched = chosen[name].head(head).text(sequence)
-    side, keys = query_side(watched), key_side(watched)
-    places, others = side.find_all(what), keys.find_all(at)
-    about, rows, columns = (
-        f"{phrase(side, what, places)} → {phrase(keys, at, others)}",
-        _shares(places),
-        _shares(others),
-    )
-    if minus is not None:
-        others = keys.find_all(minus)
-        about += f", not {phrase(keys, minus, others)}"
-        columns = _shares(others, -1.0, columns)
-    run = _Apart(record, sequence)
-    query, key = run.side(name, "query", head, rows), run.side(name, "key", head, columns)
-    scale = run.scale(name)
-    parts, score = scale * query.parts @ key.parts.mT, float(scale * (query.vector @ key.vector).detach())
-    run.check(parts, score)
-    before = float(
-        _mean(_mean(watched.matrix.scaled[0, 0, torch.tensor([*rows])], dict(enumerate(rows.values()))), columns)
-    )
-    if abs(before - score) > run.error * float(parts.abs().sum()):
-        raise WatchError(
-            f"the score was {before:.6g} when the model was watched and is {score:.6g} now. The model has changed, or "
-            "is in training mode: watch it again, after model.eval()."
+    chosen[name].head(head)  # an error says which heads there are
+    with torch.inference_mode(False), torch.enable_grad():
+        run = _Apart(chosen, sequence)
+        entry = run.entry(name)
+        side, keys = query_side(entry), key_side(entry)
+        places, others = side.find_all(what), keys.find_all(at)
+        about = f"{phrase(side, what, places)} → {phrase(keys, at, others)}"
+        rows, columns = _shares(places), _shares(others)
+        if minus is not None:
+            others = keys.find_all(minus)
+            about += f", not {phrase(keys, minus, others)}"
+            columns = _shares(others, -1.0, columns)
+        (query, plain_query), (key, plain_key) = (
+            run.side(name, "query", head, rows),
+            run.side(name, "key", head, columns),
         )
-    sources: dict[tuple[str, str], Callable[[], Terms]] = {}
-    for each, this, other in (("query", query, key), ("key", key, query)):
-        found = run.sources(scale * this.vector @ other.vector.detach())
-        sources |= {(each, writer): partial(_words, f"{about}, by {writer}", *terms) for writer, terms in found.items()}
-    return Why(f"{about}, layer {layer} head {head}", query.writers, key.writers, parts, sources)
+        scale = run.scale(name)
+        parts = scale * query.parts @ key.parts.mT
+        run.check(parts, float(scale * plain_query @ plain_key))
+        sources: dict[tuple[str, str], Callable[[], Terms]] = {}
+        for each, this, other in (("query", query, key), ("key", key, query)):
+            for writer, words in run.sources(scale * this.vector @ other.vector.detach()).items():
+                sources[each, writer] = partial(_words, f"{about}, by {writer}", *words)
+    return Why(f"{about}, layer {entry.layer} head {head}", query.writers, key.writers, parts, sources)
 
 
 def says(record: Any, token: str | int, other: str | int | None, at: Place | None, sequence: int) -> Terms:
     """Answer `Record.says`."""
-    run = _Apart(record, sequence)
-    side = run.written
-    place = len(side) - 1 if at is None else side.find(at)[-1]
-    ids = [run.token(each) for each in (token, other) if each is not None]
-    amounts = [row[ids[0]] - (row[ids[1]] if other is not None else 0.0) for row in run.logits(place)]
-    terms = run.parts(amounts[0][None], amounts[1][None])
-    run.check(terms.parts, float(amounts[0].detach()))
+    with torch.inference_mode(False), torch.enable_grad():
+        run = _Apart(record, sequence)
+        side = run.written
+        place = len(side) - 1 if at is None else side.find(at)[-1]
+        rows = run.logits(place)
+        ids = [run.token(each, len(rows[0])) for each in (token, other) if each is not None]
+        known, amount, shut = (row[ids[0]] - (row[ids[1]] if other is not None else 0.0) for row in rows)
+        terms = run.parts(amount[None], shut[None])
+        run.check(terms.parts, float(known))
     about = f"{token}" if other is None else f"{token} − {other}"
     return _terms(f"{about} after {side.word_at(place).text}", terms.writers, terms.parts[:, 0])
 
@@ -283,45 +280,64 @@ class _Sum(NamedTuple):
 
 
 class _Apart:
-    """One text of a model that runs again: with its gates open, then with its gates shut."""
+    """One text of a model that runs again: as it is, with its gates open, and with its gates shut."""
 
     def __init__(self, record: Any, sequence: int):
         if record.again is None:
             raise WatchError(
                 "the model must run again, and this record does not know its inputs: it was opened from a file, or is "
-                "an earlier pass. Call the model on the whole text, and ask its own record."
+                "one of several passes. Call the model on the whole text, and ask its own record."
             )
+        if record.model.training:
+            raise WatchError("the model is in training mode, in which dropout makes each run another: model.eval().")
         self._sequence, self._model = sequence, record.model
-        with torch.enable_grad():
-            known = record.again("matrix", "value")
-            self._gates = _Gates(record.model, known)
-            self._open = record.again("graph", "value", gates=self._gates)
-            if missing := [name for name in self._open.record if name not in self._gates.inputs]:
-                raise WatchError(
-                    f"{type(record.model).__name__} cannot be taken apart: what {some_of(missing)} wrote cannot be "
-                    "told apart by heads, as no linear layer was called with their outputs."
-                )
-            self._gates.shut = True
+        with torch.no_grad():
+            self._known = record.again("matrix", "value")
+        self._check_unchanged(record)
+        self._gates = _Gates(record.model, self._known)
+        self._open = record.again("graph", "value", gates=self._gates)
+        if missing := [name for name in self._open.record if name not in self._gates.inputs]:
+            raise WatchError(
+                f"{type(record.model).__name__} cannot be taken apart: what {some_of(missing)} wrote cannot be told "
+                "apart by heads, as no linear layer was called with their outputs."
+            )
+        self._gates.shut = True
+        with torch.no_grad():
             self._shut = record.again("matrix", gates=self._gates)
 
-    def _entry(self, name: str, *, shut: bool = False) -> Entry:
-        entry: Entry = (self._shut if shut else self._open).record[name].text(self._sequence)
+    def _check_unchanged(self, record: Any) -> None:
+        """Require that the model gives the same scores as when it was watched, in the last row of the last layer."""
+        for name, watched in list(record.items())[-1:]:
+            if watched.attention is not None and name in self._known.record:
+                before, now = (
+                    each.text(self._sequence).matrix.scaled[0, :, -1].float()
+                    for each in (watched, self._known.record[name])
+                )
+                if before.shape != now.shape or not torch.allclose(before, now, rtol=1e-2, atol=1e-3):
+                    raise WatchError(
+                        f"{name} gives other scores than when it was watched: the model or its inputs have changed, or "
+                        "it runs under another autocast. Watch it again."
+                    )
+
+    def entry(self, name: str) -> Entry:
+        """Return the attention of a module on the text."""
+        entry: Entry = self._open.record[name].text(self._sequence)
         return entry
 
-    def side(self, name: str, side: str, head: int, shares: Mapping[int, float]) -> _Sum:
-        """Return the mean query, or key, of some tokens for a head."""
+    def side(self, name: str, side: str, head: int, shares: Mapping[int, float]) -> tuple[_Sum, Tensor]:
+        """Return the mean query, or key, of some tokens for a head, taken apart; and as it is."""
         vectors = []
-        for shut in (False, True):
-            entry = self._entry(name, shut=shut).head(head)
+        for run in (self._known, self._open, self._shut):
+            entry: Entry = run.record[name].text(self._sequence).head(head)
             assert entry.call is not None, "an entry that has its matrix has its call"
             tensor = getattr(entry.call, side)[0]
             group = entry.call.query.shape[1] // tensor.shape[0]
             vectors.append(_mean(tensor[entry.of_call.start // group], shares))
-        return self.parts(*vectors)
+        return self.parts(*vectors[1:]), vectors[0]
 
     def scale(self, name: str) -> float:
         """Return what a query times a key is multiplied by."""
-        call = self._entry(name).call
+        call = self.entry(name).call
         assert call is not None, "an entry that has its matrix has its call"
         return float(call.query.shape[-1] ** -0.5 if call.scale is None else call.scale)
 
@@ -329,12 +345,13 @@ class _Apart:
         """Return the parts of a vector: its derivatives by the gates, and what is left when these are shut."""
         leaves = self._gates.leaves
         each = torch.eye(len(vector)).to(vector)
-        slopes = _gradients(vector, list(leaves.values()), each)
+        some = [_gradients(vector, list(leaves.values()), rows) for rows in torch.split(each, _ROWS_AT_ONCE)]
+        slopes = [None if slope[0] is None else torch.cat(slope) for slope in zip(*some, strict=True)]
         writers, parts = [""], [shut.detach()[None]]
         for (label, _), slope in zip(leaves, slopes, strict=True):
             if slope is None:
                 continue
-            parts.append(slope.reshape(len(vector), -1).mT)
+            parts.append(slope.reshape(len(vector), -1).mT.to(vector.device))
             heads = slope.dim() == 2
             writers += [f"{label} head {n}" for n in range(slope.shape[1])] if heads else [label]
         writers[0] = _BIASES if "token" in writers else f"input and {_BIASES}"  # of vectors, not of tokens
@@ -358,11 +375,12 @@ class _Apart:
     def sources(self, score: Float[Tensor, ""]) -> dict[str, tuple[Tokens, Tensor]]:
         """Return what each word gave to a score by way of each head: its value, weighted, along what the score asks."""
         names, inputs = [*self._gates.inputs], [*self._gates.inputs.values()]
-        found: dict[str, tuple[Tokens, Tensor]] = {}
+        sources: dict[str, tuple[Tokens, Tensor]] = {}
         for name, slope in zip(names, _gradients(score, inputs), strict=True):
-            entry = self._entry(name)
-            if slope is None or entry.values is None:
+            if slope is None:
                 continue
+            entry = self.entry(name)
+            assert entry.values is not None, "they are kept"
             real = _rows(self._open.record[name], self._sequence)
             slope = slope[self._sequence][real]
             slope = slope.view(len(slope), entry.shape[1], -1)  # (queries, heads, width)
@@ -372,13 +390,13 @@ class _Apart:
             weights = entry.matrix[0, :, rows].detach()  # (heads, rows, keys)
             amounts = (weights * torch.einsum("hkd,rhd->hrk", value, slope[rows])).sum(1)
             label = self._gates.labels[name]
-            found |= {f"{label} head {n}": (key_side(entry), amounts[n]) for n in range(len(amounts))}
-        return found
+            sources |= {f"{label} head {n}": (key_side(entry), amounts[n]) for n in range(len(amounts))}
+        return sources
 
     @property
     def written(self) -> Tokens:
         """The text whose next tokens the model predicts."""
-        return query_side(self._entry(self._reader))
+        return query_side(self.entry(self._reader))
 
     @property
     def _reader(self) -> str:
@@ -386,25 +404,27 @@ class _Apart:
         return kinds.get("decoder") or kinds["encoder"]
 
     def logits(self, place: int) -> list[Float[Tensor, " vocabulary"]]:
-        """Return the logits after a token, with gates open and shut."""
+        """Return the logits after a token: of the model as it is, with gates open, and with gates shut."""
         rows = []
-        for run in (self._open, self._shut):
+        for run in (self._known, self._open, self._shut):
             logits = run.output if isinstance(run.output, Tensor) else getattr(run.output, "logits", None)
             if not isinstance(logits, Tensor) or logits.dim() != 3:
                 raise InputError(f"{type(self._model).__name__} predicts no tokens, so there are no logits to explain.")
             rows.append(logits[self._sequence][_rows(run.record[self._reader], self._sequence)][place])
         return rows
 
-    def token(self, token: str | int) -> int:
-        """Return the id of a token, or of the first token of a word."""
+    def token(self, token: str | int, count: int) -> int:
+        """Return the id of a token among so many."""
         if isinstance(token, int):
+            if not 0 <= token < count:
+                raise InputError(f"a token is a number from 0 to {count - 1}. Got {token}.")
             return token
         tokenizer = self._open.tokenizer
         if tokenizer is None:
             raise InputError(f"{token!r} needs a tokenizer: watch with tokenizer=…, or give the id of the token.")
         ids = list(tokenizer.encode(token, add_special_tokens=False))
-        if not ids:
-            raise InputError(f"a token is needed. Got {token!r}.")
+        if len(ids) != 1:
+            raise InputError(f"{token!r} is {len(ids)} tokens, {ids}: give the id of one of them.")
         return int(ids[0])
 
 

@@ -117,7 +117,8 @@ class Record(Mapping[str, Entry]):
     @property
     def passes(self) -> list[Record]:
         """One record for each text, or batch of texts, that the model read."""
-        return [Record([one], self.model, self._unseen, changes=self.changes) for one in self._passes]
+        again = self.again if len(self._passes) == 1 else None
+        return [Record([one], self.model, self._unseen, changes=self.changes, again=again) for one in self._passes]
 
     def at(
         self, *, layer: int | None = None, head: int | slice | None = None, kind: str | None = None,
