@@ -166,5 +166,6 @@ def plain(text):
 
 
 def expected(looks, most=6):
-    """The same of an answer of Python."""
-    return {look.word: percent(look.weight) for look in looks[:most]}
+    """The same of an answer of Python; the page rounds to seven digits, and equal shares are in the order of the text."""
+    ranked = sorted(looks, key=lambda look: (-round(look.weight, 7), look.position))
+    return {look.word: percent(look.weight) for look in ranked[:most]}
