@@ -115,8 +115,11 @@ inside_func = torch._C._are_functorch_transforms_active  # whether this runs ins
 
 
 def recording() -> bool:
-    """Whether torch.export or torch.jit.trace records this call, which allows no graph breaks."""
-    return torch.compiler.is_exporting() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+    """Whether torch.export or torch.jit.trace records this call, which allows no graph breaks.
+
+    The flag, not `is_exporting()`: in torch 2.11, torch.compile takes that function for True whatever it compiles.
+    """
+    return torch.compiler._is_exporting_flag or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
 
 
 def transformed(*tensors: Any) -> bool:
