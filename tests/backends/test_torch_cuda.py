@@ -92,6 +92,7 @@ def _aligned_only(*tensors):
         unit = 16 // tensor.element_size()
         assert tensor.data_ptr() % 16 == 0
         assert all(stride % unit == 0 for stride in tensor.stride()[:-1])
+        assert tensor.stride(-1) == 1
 
 
 def _careless_kernel(query, key, value, bias, compute_lse, dropout, causal, debug, scale):
@@ -128,6 +129,34 @@ def test_views_that_start_at_odd_places(monkeypatch):
             found = torch.autograd.grad(output, views, _among_other_numbers(pull))
             for gradient, right in zip(found, gradients, strict=True):
                 close(gradient, right, 4 * TOLERANCE[torch.float16])
+
+
+def test_gradients_in_other_layouts_than_those_of_the_first_call(monkeypatch):
+    """torch keeps cuDNN's graph of the first call, and the graph reads the gradient where it lay then."""
+    layouts = {}
+
+    def keeping_backward(grad, query, key, value, result, lse, *others, scale):
+        known = tuple((tensor.shape, tensor.stride()) for tensor in (query, key, value))
+        places = layouts.setdefault(known, (grad.stride(), result.stride()))
+        grad, result = (each.as_strided(each.shape, place) for each, place in zip((grad, result), places, strict=True))
+        return _careless_backward(grad, query, key, value, result, lse, *others, scale=scale)
+
+    if not torch.cuda.is_available():
+        monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention", _careless_kernel)
+        monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_cudnn_attention_backward", keeping_backward)
+        monkeypatch.setattr(torch_cuda.backend, "kernel", lambda scores, value: torch_cuda._CUDNN)
+        _let_it_run_here(monkeypatch)
+    torch.manual_seed(0)
+    tensors = [torch.randn(1, 2, 40, 64).to(DEVICE, torch.float16).requires_grad_() for _ in range(3)]
+    pull = torch.randn(1, 2, 40, 64).to(DEVICE, torch.float16)
+    among_others = torch.stack([pull, torch.full_like(pull, torch.nan)], -2).flatten(-3, -2)[..., ::2, :]
+    with using("triton", False), regard.backends.use("torch_cuda", "triton"):
+        for mask in (None, regard.cut(20, 7)):  # the cut leaves the rows before it and after it
+            expected = torch.autograd.grad(regard.attention(*tensors, mask=mask), tensors, pull)
+            for layout in (among_others, pull.mT.contiguous().mT, pull.transpose(1, 2).contiguous().transpose(1, 2)):
+                found = torch.autograd.grad(regard.attention(*tensors, mask=mask), tensors, layout)
+                for gradient, right in zip(found, expected, strict=True):
+                    close(gradient, right.double(), 4 * TOLERANCE[torch.float16])
 
 
 def test_too_few_digits_of_a_normaliser_are_noticed_without_our_kernels_too(monkeypatch):

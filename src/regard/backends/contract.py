@@ -240,12 +240,13 @@ LOG2E, LN2 = math.log2(math.e), math.log(2.0)
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy where it or its rows do not start at multiples of 16 bytes.
+    """The tensor, or a copy where it or its rows do not start at multiples of 16 bytes, or rows have gaps.
 
-    torch's GPU kernels assume this alignment: without it, flash attention fails and cuDNN reads wrong numbers.
+    torch's GPU kernels assume this alignment: without it, flash attention fails and cuDNN reads wrong numbers. Where
+    rows have gaps, torch stores all weights instead.
     """
-    unit = 16 // tensor.element_size()
-    if tensor.data_ptr() % 16 == 0 and not any(stride % unit for stride in tensor.stride()[:-1]):
+    (*strides, step), unit = tensor.stride(), 16 // tensor.element_size()
+    if tensor.data_ptr() % 16 == 0 and step == 1 and not any(stride % unit for stride in strides):
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
 

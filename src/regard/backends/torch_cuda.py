@@ -116,6 +116,12 @@ class TorchCUDA(Backend):
         ends, lengths = (None, None), scores.shape[2:]
         grad, lse = aligned(task.grad.to(query.dtype)), task.lse.float()
         if self.kernel(scores, task.request.operand) == _CUDNN:
+            # torch keeps cuDNN's graphs by the layout of query, key and value alone. A graph would read a gradient of
+            # another layout than that of its first call at the wrong places.
+            strides = torch.empty_like(query, device="meta").stride()
+            grad, result = (
+                each if each.stride() == strides else torch.empty_like(query).copy_(each) for each in (grad, result)
+            )
             gradients = ops._scaled_dot_product_cudnn_attention_backward(
                 grad, query, key, value, result, lse[..., None].contiguous(), seed, seed, None, *ends, *lengths, 0.0,
                 causal, scale=scores.scale,

@@ -108,8 +108,9 @@ class Looks:
         limit = 50 * self.check.working * (1 + self.reference.size)
         for n, (grad, right, leaf) in enumerate(zip(mine, exact, ours, strict=True)):
             grad = torch.zeros_like(leaf) if grad is None else grad
-            # torch sums the gradient of an expanded tensor in its own dtype
-            rounded, more = 4 * UNIT[leaf.dtype], 0.0
+            # torch sums the gradient of an expanded tensor in its own dtype: as many roundings as there are summands
+            summands = max(1.0, self.weights.numel() / max(leaf.numel(), 1)) if wanted[n] > 3 else 1.0
+            rounded, more = 4 * UNIT[leaf.dtype] * summands**0.5, 0.0
             if plain is not None:
                 rounded = max(rounded, 4 * UNIT[self.check.dtype])
                 more = 2 * float((plain[n] - right).abs().nan_to_num(torch.inf).max()) if right.numel() else 0.0
