@@ -76,7 +76,7 @@ def wordless(modules: Mapping[str, nn.Module]) -> Callable[[str], bool]:
     Each part of a model of transformers names what it reads. In a model that also reads images or audio, only the parts
     that read nothing but text read words.
     """
-    models = {name: m for name, m in modules.items() if is_model(type(m)) and hasattr(type(m), "get_input_embeddings")}
+    models = {name: m for name, m in modules.items() if hasattr(type(m), "get_input_embeddings") and is_model(type(m))}
     read = {name: getattr(model, "input_modalities", "text") for name, model in models.items()}
     mixed = any("text" in what and what not in ("text", ("text",)) for what in read.values())
     others = tuple(f"{name}." for name, what in read.items() if "text" not in what)

@@ -64,6 +64,7 @@ class ModuleCalls:
             call = call.last(keep.rows)
         self._name, self.kind, self._graph, self._text = name, call.kind, keep.graph, text
         self._heads, self._shard, self.values = call.heads, call.shard, values
+        self.output: Tensor | None = None
         self._steps = Steps()  # with reductions, the steps that are not reduced yet
         self.beams = BeamSteps() if beams else None  # until the hypotheses are known
         self._reductions: Growing | None = None
@@ -76,6 +77,9 @@ class ModuleCalls:
             self._begin(call, 1)
             self.beams.add(call)
             return
+        if keep.outputs:  # one call, which is measured beside others
+            self._begin(call, 1, (call, matrix))
+            return
         matrix = call.matrix() if matrix is None else matrix
         if call.requires_grad and not keep.graph:
             if torch.is_grad_enabled() and (tensors := [t for t in (call.query, call.key) if t.requires_grad]):
@@ -83,11 +87,13 @@ class ModuleCalls:
             call, matrix = call.detach(), matrix.detach()
         self._take(call, matrix, 1)
 
-    def _begin(self, call: AttentionCall, count: int) -> None:
+    def _begin(
+        self, call: AttentionCall, count: int, whole: tuple[AttentionCall, AttentionMatrix | None] | None = None
+    ) -> None:
         """Let the text be that of this call, which stands for `count` calls."""
         self.batch, self.rows, self._count = call.query.shape[0], call.query.shape[2], count  # rows: kept queries
         self.queries, self._keys = call.queries, call.keys
-        self._whole: tuple[AttentionCall, AttentionMatrix] | None = None  # all calls as one, once it was computed
+        self._whole = whole  # all calls as one, once it was computed
 
     def _take(self, call: AttentionCall, matrix: AttentionMatrix, count: int) -> None:
         """Keep the first call, or its reductions."""
@@ -183,10 +189,15 @@ class ModuleCalls:
     def _make_entry(self) -> Entry:
         if self.beams is not None:
             raise WatchError("the beam search has not ended: which rows belong to one hypothesis is not known yet.")
-        self._reduce_steps()
-        call, matrix = self._joined() if self._reductions is None else (None, None)
         tokens, real, unseen = self._place()
         real, keys = _where_any(real), _where_any(self._padding())
+        sides = self._text.sides(self._name, self.kind, self._shape, tokens, unseen, (real, keys))
+        return replace(self.measurable(), real=real, real_keys=keys, **sides._asdict())
+
+    def measurable(self) -> Entry:
+        """Return the entry without its tokens, whose ids would have to come from the device."""
+        self._reduce_steps()
+        call, matrix = self._joined() if self._reductions is None else (None, None)
         return Entry(
             self._name,
             self.kind,
@@ -199,13 +210,12 @@ class ModuleCalls:
             first_head=self._heads.start,
             shard=self._shard,
             detached=None if self._graph else self._text.detached,
-            real=real,
-            real_keys=keys,
-            **self._text.sides(self._name, self.kind, self._shape, tokens, unseen, (real, keys))._asdict(),
+            real=self._place()[1],
+            output=self.output,
         )
 
-    def _joined(self) -> tuple[AttentionCall, AttentionMatrix]:
-        """Return all calls as one, and its matrix."""
+    def _joined(self) -> tuple[AttentionCall, AttentionMatrix | None]:
+        """Return all calls as one, and its matrix; without, where only the call was kept."""
         if self._whole is None:
             call = self._steps.joined()
             self._whole = call, call.matrix()
@@ -440,7 +450,7 @@ class Passes:
         calls = self._parts.get(name, ())
         row = joined_parts([call for call, _ in calls], boundaries()) if len(calls) > 1 else None
         for call, matrix in calls if row is None else [(row, None)]:
-            self._record(self._sorted(name, call), matrix, None)
+            self._record(self._sorted(name, call), matrix)
         if calls:
             self._parts[name] = []
 
@@ -476,7 +486,7 @@ class Passes:
             if placed.name in self._parts:
                 self._parts[placed.name].append((placed.call, matrix))
             elif not self._keep.nothing:
-                self._record(placed, matrix, value)
+                self._record(placed, matrix, value, output)
         output = self._changes.without_heads(placed.name, output, placed.call.all_heads, placed.call.heads)
         if self._keep.gradients:
             calls = placed.text.get(placed.key)
@@ -500,7 +510,9 @@ class Passes:
         self._fresh.add(name)
         return True
 
-    def _record(self, placed: Placed, matrix: AttentionMatrix | None, value: Tensor | None) -> None:
+    def _record(
+        self, placed: Placed, matrix: AttentionMatrix | None, value: Tensor | None = None, output: Tensor | None = None
+    ) -> None:
         name = placed.name
         lost = self._keep.graph and not torch.is_grad_enabled() and self._differentiable
         if lost and any(parameter.requires_grad for parameter in self._setup.modules[name].parameters()):
@@ -513,6 +525,7 @@ class Passes:
         calls = placed.text.add(placed.key, placed.call, matrix, beams=beams, values=values)
         if calls.values is not None and value is not None:
             calls.values.take(value)
+        calls.output = output if self._keep.outputs else None
 
     # Which text a call belongs to
 

@@ -107,10 +107,14 @@ class Again(NamedTuple):
 class Watching:
     """A model in a `with` block: replaces and hooks what the block needs, and tells `Passes` what runs."""
 
-    def __init__(self, model: nn.Module, vocabulary: Vocabulary, keep: Keep, strict: bool = False, images: Stated = ()):
+    def __init__(
+        self, model: nn.Module, vocabulary: Vocabulary, keep: Keep, strict: bool = False, images: Stated = (),
+        by_parts: bool = True,
+    ):  # fmt: skip
         if not isinstance(model, nn.Module):
             raise InputError(f"watch takes a torch module. Got {type(model).__name__}.")
         self._model, self._strict = model, strict
+        self._by_parts = by_parts  # whether the block may call parts of the model, or only the whole of it
         modules, self._is_compiled = _named_modules(model)
         transformers = {name: module for name, module in modules.items() if isinstance(module, Transformer)}
         pads = {f"{name}.decoder".lstrip("."): module.config.pad for name, module in transformers.items()}
@@ -142,7 +146,8 @@ class Watching:
         keep, named = self._setup.keep, self._setup.modules
         kinds: dict[str, Any] = {name: type(module) for name, module in named.items()}
         modules = [(name, module, _class_facts(kinds[name])) for name, module in named.items()]
-        joins_parts = not (self.changes.has_links or keep.values or keep.nothing)  # which each part has for itself
+        # Which each part has for itself.
+        joins_parts = not (self.changes.has_links or keep.values or keep.outputs or keep.nothing)
         self.changes.restart()
         routes = [name for name, _, facts in modules if facts.routes]
         parts = [name for name in routes if joins_parts and huggingface.takes_parts(kinds[name])]
@@ -158,8 +163,9 @@ class Watching:
                 for config in self._configs:
                     undo.enter_context(replaced(config, huggingface.IMPLEMENTATION, huggingface.Name))
             undo.enter_context(torch_modules.unwinding())
+            follows_all = not self._by_parts and _has_own_code(named[""], _class_facts(kinds[""]))
             for name, module, facts in modules:
-                self._watch_module(undo, name, module, facts)
+                self._watch_module(undo, name, module, facts, follows_all)
             for module, hook in self._passes.projections.hooks() if keep.values else ():
                 _hook(undo, module.register_forward_pre_hook, hook)
             compiled = self._is_compiled or any(module._compiled_call_impl for module in named.values())
@@ -193,15 +199,18 @@ class Watching:
         projections = {name: watching._passes.projections.module(name) for name in watching._passes.observed}
         return Again(record, output, self._setup.modules, projections, self._setup.vocabulary.tokenizer)
 
-    def _watch_module(self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts) -> None:
-        """Hook a module, or replace what it calls, as its class requires."""
+    def _watch_module(
+        self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts, followed: bool
+    ) -> None:
+        """Hook a module, or replace what it calls, as its class requires; `followed`: the whole model's code is."""
         if _attends(module, facts):
             watched = functools.partial(torch_modules.WatchedAttend, module, name)
             undo.enter_context(replaced(module, "attend", watched))
-        if _has_own_code(module, facts):
+        if _has_own_code(module, facts) and not (followed and name):
             _around(undo, module, torch_modules.begin, torch_modules.end)
         contains = module._modules and not facts.transformers and not isinstance(module, nn.ModuleList)
-        if name == "" or facts.model or contains:  # what a user may call
+        reads_ids = facts.model or isinstance(module, Transformer | Encoder | Decoder)
+        if name == "" or reads_ids or (contains and self._by_parts):  # what a user may call
             _around(undo, module, functools.partial(self._before_forward, name), self._after_forward)
         if isinstance(module, Transformer):
             _hook(undo, module.embedding.register_forward_pre_hook, self._before_embedding)
@@ -242,7 +251,9 @@ class Watching:
 
         BigBird-Pegasus replaces its sparse attention by full attention when the first short text comes.
         """
-        hooked = set(map(id, self._setup.modules.values()))
+        hooked, modules = set(map(id, self._setup.modules.values())), self._setup.modules.values()
+        if hooked.issuperset(id(part) for module in modules for part in module._modules.values() if part is not None):
+            return
         for name, module in _named_modules(self._model)[0].items():
             kind: Any = type(module)
             facts = _class_facts(kind)

@@ -267,7 +267,9 @@ def _of_torch(
     observed, matrix = calls.attend(watchers, call, values, compute, dropout_p)
     if heads is not None:
         heads.matrix, heads.changed = matrix, not outputs or observed is not outputs[0]
-    shape = query.shape[:-2] if enable_gqa else torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])  # type: ignore[no-untyped-call]
+    shape, other = query.shape[:-2], key.shape[:-2]
+    if not enable_gqa and shape != other:
+        shape = torch.broadcast_shapes(shape, other)  # type: ignore[no-untyped-call]
     return observed.reshape(*shape, *observed.shape[-2:])
 
 

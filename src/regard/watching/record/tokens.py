@@ -511,15 +511,16 @@ class Text:
     def read(self, name: str, length: int, batch: int) -> Bool[Tensor, "batch tokens"] | None:
         """Return which tokens are not padding by their ids: tokens after the end of a generation are padding."""
         for module, steps in self._ids.items():
-            ids = self.ids(module, length, batch)
-            if not f"{name}.".startswith(f"{module}." if module else "") or ids is None:
+            tells = module in self._pads or (len(steps) > 1 and len(self._ends) > 0)
+            if not tells or not f"{name}.".startswith(f"{module}." if module else ""):
+                continue  # before ids are copied from the device
+            if (ids := self.ids(module, length, batch)) is None:
                 continue
             if module in self._pads:
                 return (ids != self._pads[module]).flip(1).cumsum(1).flip(1) > 0
-            if len(steps) > 1 and len(self._ends):
-                ended = torch.isin(ids, self._ends)
-                ended[:, : steps[0].shape[-1]] = False
-                return ended.cumsum(1) == 0
+            ended = torch.isin(ids, self._ends)
+            ended[:, : steps[0].shape[-1]] = False
+            return ended.cumsum(1) == 0
         return None
 
     def reader(self, name: str, batch: int, queries: int) -> ModuleCalls | None:
