@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,12 +20,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import regard
+from regard.watching.capture.session import Watching
+from regard.watching.head_numbers import Measured, measure
+from regard.watching.monitoring import Sample, alarms
+from regard.watching.record.reductions import Keep
+from regard.watching.record.tokens import Vocabulary
 
 DEVICE = "cuda" if GPU else "cpu"
 WIDTH, LAYERS, HEADS, WORDS = (768, 12, 12, 50_304) if GPU else (256, 4, 4, 2_048)
-BATCH, TOKENS = (8, 1024) if GPU else (4, 256)
+BATCH, TOKENS = (8, 1024) if GPU else (2, 256)
 EVERY, TURNS = (50, 7) if GPU else (50, 3)
-FEW = 2  # texts, where a sample takes only some of the batch
+FEW = BATCH // 4 or 1  # texts, where a sample takes only some of the batch
 
 
 class Block(nn.Module):
@@ -134,7 +141,7 @@ def autocast() -> Any:
 def whole_training() -> list[str]:
     """Tokens per second with a sample at every 50th step and without, in turns."""
     training, seconds, shares = Training(), dict[str, list[float]]({"without": [], "with": []}), []
-    monitor = regard.monitor(training.model, every=EVERY)
+    monitor = regard.monitor(training.model, every=EVERY, log=logger)
 
     def steps(name: str) -> None:
         wait()
@@ -150,6 +157,7 @@ def whole_training() -> list[str]:
     start = time.perf_counter()
     with autocast():
         monitor.sample(training.inputs)
+    wait()
     first = time.perf_counter() - start
     monitor.steps = EVERY // 2  # then the sample of a turn is in its middle
     for turn in range(TURNS):
@@ -178,7 +186,7 @@ def spread(shares: Sequence[float]) -> str:
 def one_step() -> list[str]:
     """A plain step, and one that is sampled by `regard.monitor`."""
     training = Training()
-    monitor = regard.monitor(training.model, every=1)
+    monitor = regard.monitor(training.model, every=1, log=logger)
 
     def sampled(texts: int) -> None:
         training.step()
@@ -190,6 +198,69 @@ def one_step() -> list[str]:
         "sampled by `regard.monitor`": functools.partial(sampled, BATCH),
         f"the same, on {FEW} texts of the batch": functools.partial(sampled, FEW),
     }, 15)  # fmt: skip
+
+
+def logger(numbers: dict[str, float], step: int) -> None:
+    """Take the numbers, as a logger does."""
+    assert numbers["attention/heads"] == LAYERS * HEADS
+
+
+def host_time() -> list[str]:
+    """What Python and the launches take, part by part, while the device does not have to be waited for."""
+    training = Training()
+    model, inputs = training.model, training.inputs
+    monitor = regard.monitor(model, every=1, log=logger)
+    waiting: list[Measured] = []
+
+    def forward() -> None:
+        model(inputs)
+
+    def watched() -> None:
+        with Watching(model, Vocabulary(), Keep(outputs=True), by_parts=False):
+            model(inputs)
+
+    def handed_over() -> None:
+        found = waiting.pop()
+        layers = found.layers({})
+        logger(Sample(0, layers, tuple(alarms(0, layers, layers, dict.fromkeys(layers, 0.0)))).numbers, 0)
+
+    def once(call: Callable[[], Any]) -> tuple[float, float]:
+        if call is handed_over:
+            waiting.append(measure(model, (inputs,), {}))
+        wait()
+        start = time.perf_counter()
+        with autocast(), torch.set_grad_enabled(call == training.step):
+            call()
+        host = time.perf_counter() - start
+        wait()
+        return host, time.perf_counter() - start
+
+    calls: dict[str, Callable[[], Any]] = {
+        "a step of the training": training.step, "the plain forward, without gradients": forward,
+        "the same, watched": watched, "the same, watched and measured": lambda: measure(model, (inputs,), {}),
+        "a sample: all of that, and an earlier one handed over": lambda: monitor.sample(inputs),
+        "numbers, alarms and the logger's dict, handed over": handed_over,
+    }  # fmt: skip
+    rows = []
+    for name, call in calls.items():
+        times = [once(call) for _ in range(20 if GPU else 8)][3:]
+        rows.append([name, *(f"{1e3 * statistics.median(each):.2f} ms" for each in zip(*times, strict=True))])
+    return [*table(["part", "until Python goes on", "until the device is done"], rows), "", *waits(monitor, inputs)]
+
+
+def waits(monitor: regard.watching.Monitor, inputs: Tensor) -> list[str]:
+    """Count where a sample waits for the GPU."""
+    if not GPU:
+        return ["A sample on a CPU has nothing to wait for."]
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught, autocast():
+            warnings.simplefilter("always")
+            monitor.sample(inputs)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    places = sorted({f"{Path(w.filename).name}:{w.lineno}" for w in caught if "synchron" in str(w.message)})
+    return [f"A sample waits for the GPU at {len(places)} places{': ' if places else '.'}{', '.join(places)}"]
 
 
 def by_hand() -> list[str]:
@@ -220,7 +291,8 @@ def by_hand() -> list[str]:
 
 
 SECTIONS: dict[str, Callable[[], list[str]]] = {
-    "Training": whole_training, "One step": one_step, "The same numbers from eager attention": by_hand,
+    "Training": whole_training, "One step": one_step, "Host time": host_time,
+    "The same numbers from eager attention": by_hand,
 }  # fmt: skip
 
 

@@ -103,11 +103,15 @@ monitor.picture()
 # %% [markdown]
 # ## For a logger
 #
-# `log` is called with the numbers and their step. That is the signature of `wandb.log`; TensorBoard's writer takes one
-# number at a time. Neither is needed by regard.
+# `log` is called with the numbers and their step. On a GPU a sample need not wait: its numbers arrive while the next
+# steps run, and `log` is called in the first `step` after that, with the step of the sample. TensorBoard's writer takes
+# numbers of an earlier step, one at a time. wandb drops a step that is below its last, so its numbers get an axis of
+# their own. Neither is needed by regard.
 #
 # ```python
-# monitor = regard.monitor(model, every=50, log=wandb.log)
+# run = wandb.init()
+# run.define_metric("attention/*", step_metric="attention/step")
+# monitor = regard.monitor(model, every=50, log=lambda numbers, step: run.log(numbers | {"attention/step": step}))
 #
 # from torch.utils.tensorboard import SummaryWriter
 #
@@ -122,7 +126,8 @@ monitor.picture()
 # The callback of transformers takes the first micro-batch of each sampled step; a compiled model is sampled on a batch
 # that you give it. The callback of Lightning calls the module on what `inputs` takes from a batch, and gives the
 # numbers over the whole model to the loggers of its Trainer. Both count steps of the optimizer, however many
-# micro-batches these have. `regard train` samples where its recipe says `monitor = 50`.
+# micro-batches these have, and log each sample with its own step, a step or two later on a GPU. `regard train` samples
+# where its recipe says `monitor = 50`.
 #
 # ```python
 # trainer = transformers.Trainer(model, arguments, callbacks=[monitor.trainer_callback()])
@@ -139,12 +144,20 @@ monitor.picture()
 # stored: each number is a sum or a maximum of streamed rows. A few texts of a large batch will do, and cost less:
 # `monitor.step(ids[:2])`.
 #
+# Call `step` at the end of a training step, as above: while the GPU works through that step, Python prepares the
+# sample. What `step` returns is a mapping that waits for the GPU when a number of it is asked for; `monitor.samples`,
+# `monitor.alarms`, `print(monitor)` and `monitor.report(…)` wait for all samples. Alarms of a sample come with its
+# numbers. Other dtypes than bfloat16, and masks that hide padding, make a sample wait for the GPU.
+#
+# A layer keeps the label that it got in the first sample in which it ran.
+#
 # ## Keep the logits small: three ways
 #
 # `regard.watch(model, keep="graph")` has the matrices of a training step with gradients. A term in the loss is then one
 # line: the *z-loss* punishes large normalisers, an *entropy floor* punishes rows that rest on too few keys.
 # QK-clip (Kimi K2) needs no gradient: after a step, it shrinks the projections of each head whose largest logit is
-# beyond a limit.
+# beyond a limit. To teach a head *where* to look there is `regard.guide`: see
+# [Teach a head where to look](teach_a_head_where_to_look.py).
 
 # %%
 LIMIT, FLOOR = 15.0, 1.0

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from jaxtyping import config
 from support.models import FAMILIES, Direct, Layers, made
 from torch import nn
 from torch._dynamo.utils import counters
@@ -383,7 +384,111 @@ class TestWhatIsShown:
         assert said == [(0, 4 * 9 + 12), (3, 4 * 9 + 12)]
 
 
+@pytest.fixture
+def unchecked():
+    """Without the checks of types: one of them reads a number of what `step` returns."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("unchecked")
+class TestNumbersThatArriveLater:
+    """On a GPU a sample does not wait; here what has not arrived is told by hand."""
+
+    @pytest.fixture
+    def late(self, monkeypatch):
+        """How many times `arrived` still says no."""
+        left = [0]
+
+        def arrived(_):
+            left[0] -= 1
+            return left[0] < 0
+
+        monkeypatch.setattr(head_numbers.Measured, "arrived", arrived)
+        return left
+
+    def test_the_log_gets_them_at_a_later_step_in_order(self, late):
+        torch.manual_seed(0)
+        said, model, ids = [], GPT(), torch.randint(40, (2, 10))
+        monitor = regard.monitor(model, every=2, log=lambda numbers, step: said.append((step, monitor.steps, numbers)))
+        expected = regard.monitor(model).step(ids)
+        late[0] = 3
+        numbers = [monitor.step(ids) for _ in range(2)]
+        assert [bool(n) for n in numbers] == [True, False]
+        assert said == []
+        with torch.no_grad():
+            model.layers[0].project.weight[:32] *= 2  # what arrives is of the model as it was
+        monitor.step(ids)  # asked twice for the first sample: before it was not there
+        monitor.step(ids)
+        assert [(step, at) for step, at, _ in said] == [(0, 4), (2, 4)]
+        assert said[0][2] == expected == numbers[0]
+        assert said[1][2] != expected
+
+    def test_whoever_asks_waits(self, late):
+        said, ids = [], torch.randint(40, (2, 10))
+        monitor = regard.monitor(GPT(), every=1, log=lambda numbers, step: said.append(step))
+        late[0] = 100
+        first, second = monitor.step(ids), monitor.step(ids)
+        assert said == []
+        assert len(second) == 4 * 9 + 12
+        assert said == [0, 1]
+        assert first["attention/entropy"] == monitor.samples[0].overall["attention/entropy"]
+        monitor.step(ids)
+        assert str(monitor).startswith("step 2")
+
+    def test_a_sample_reads_nothing_from_the_device(self, monkeypatch):
+        """The ids of the text would come from the GPU, layer by layer, each time after all that it has to do."""
+
+        def refuse(*_, **__):
+            raise AssertionError("a sample waits for the device")
+
+        model, ids = made("Llama"), torch.randint(5, 90, (2, 12))
+        expected = regard.monitor(model).step(input_ids=ids)
+        for name in ("cpu", "tolist", "numpy"):
+            monkeypatch.setattr(torch.Tensor, name, refuse)
+        with torch.no_grad():
+            measured = head_numbers.measure(model.eval(), (), {"input_ids": ids})
+        monkeypatch.undo()
+        found = measured.layers({})
+        assert found["layer01"]["entropy"][1] == expected["attention/layer01/head01/entropy"]
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+    def test_a_sample_does_not_wait_for_the_gpu(self):
+        torch.manual_seed(0)
+        said, model, ids = [], GPT(), torch.randint(40, (2, 10))
+        expected = regard.monitor(model).step(ids)
+        model, ids = model.cuda(), ids.cuda()
+        monitor = regard.monitor(model, every=1, log=lambda numbers, step: said.append(step))
+        with torch.autocast("cuda", torch.bfloat16):  # in float32, the normalisers are checked: that waits
+            monitor.step(ids)  # compiles kernels
+            torch.cuda.synchronize()
+            torch.cuda._sleep(10**9)  # half a second of work
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                numbers = monitor.step(ids)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        assert said == [0]
+        assert dict(numbers) == pytest.approx(dict(expected), rel=5e-2, abs=5e-2)
+        assert said == [0, 1]
+        assert dict(monitor.step(ids)) == pytest.approx(dict(expected), rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.usefixtures("unchecked")
 class TestCallbacks:
+    @pytest.fixture(params=[0, 2, 100], autouse=True)
+    def late(self, request, monkeypatch):
+        """Numbers arrive at once, after two more looks, or when they are waited for: the steps are the same."""
+        left = dict[int, int]()
+
+        def arrived(measured):
+            left[id(measured)] = left.get(id(measured), request.param) - 1
+            return left[id(measured)] < 0
+
+        monkeypatch.setattr(head_numbers.Measured, "arrived", arrived)
+
     def trainer(self, folder, callbacks, **options):
         model = made("Llama").train()
         texts = [
@@ -408,10 +513,10 @@ class TestCallbacks:
             trainer = make(monitor)
             trainer.train()
             losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+            logged = [entry["step"] for entry in trainer.state.log_history if "attention/entropy" in entry]
         assert losses[0] == losses[1]
         assert [sample.step for sample in monitor.samples] == [0, 2]
-        logged = [entry for entry in trainer.state.log_history if "attention/entropy" in entry]
-        assert [entry["step"] for entry in logged] == [0, 2]
+        assert logged == [0, 2]
         assert not any(module._forward_pre_hooks for module in model.modules())
 
     def test_a_compiled_trainer_needs_a_batch(self, tmp_path):
@@ -436,8 +541,9 @@ class TestCallbacks:
         for n, step in enumerate([0, 1, 1, 2, 2, 3]):  # two batches for each step of the optimizer
             trainer.global_step = step
             callback.on_train_batch_end(trainer, model, None, (torch.randint(40, (2, 10)), n), n)
-        assert [sample.step for sample in monitor.samples] == [0, 2]
+        callback.on_train_end(trainer, model)
         assert logged == [(0, 12), (2, 12)]
+        assert [sample.step for sample in monitor.samples] == [0, 2]
 
     @pytest.mark.slow
     def test_in_a_trainer_of_lightning(self, tmp_path):
@@ -497,6 +603,33 @@ class Growing(nn.Module):
         for layer in self.layers[: self.steps]:
             x = layer(x)
         return x
+
+
+class Either(nn.Module):
+    """A part of it runs, or both."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in "ab")
+
+    def forward(self, x, parts):
+        for name in parts:
+            x = getattr(self, name)(x)
+        return x
+
+
+def test_a_layer_keeps_its_label():
+    """A sample in which other parts run has other layers, but no layer another name."""
+    x, monitor = torch.randn(2, 3, 8), regard.monitor(Either(), every=1)
+    for parts in (["encoder"], ["encoder", "decoder"], ["decoder"]):
+        monitor.step(x, parts)
+    first, both, second = (list(sample.layers) for sample in monitor.samples)
+    assert first == ["layer00"]
+    assert both == [*first, *second]
+    assert second == ["decoder/layer00"]
+    values = monitor.picture().numbers
+    assert np.isnan(values["step 0 entropy"]).tolist() == [[False, False], [True, True]]
+    assert np.isnan(values["step 2 entropy"]).tolist() == [[True, True], [False, False]]
 
 
 def test_a_layer_that_comes_later_is_compared_with_its_own_first_sample():

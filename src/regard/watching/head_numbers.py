@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,8 +16,10 @@ from regard.scores import Cut, Dense, Mask, bind, window
 from regard.scores.masks import hides
 from regard.support import Float
 from regard.watching.capture.calls import AttentionCall
-from regard.watching.capture.session import watch
-from regard.watching.record.entries import Entry, Values
+from regard.watching.capture.session import Watching
+from regard.watching.record.entries import Entry
+from regard.watching.record.reductions import Keep
+from regard.watching.record.tokens import Vocabulary
 
 MEANINGS = {
     "max_logit": "the largest logit: scaled, capped and biased, before the softmax",
@@ -29,80 +32,77 @@ MEANINGS = {
     "largest": "the mean of the largest weight of a row",
     "output_norm": "the mean length of the output of a row, before the output projection",
 }
-# What is summed over the rows of a head, in this order, and its two maxima.
-_ROWS, _ENTROPY, _POSSIBLE, _SINK, _ITSELF, _PREVIOUS, _LARGEST, _NORM = range(8)
+_ENTROPY, _POSSIBLE, _ROWS, _LOGIT = 0, 1, 7, 8  # places in `_Sums.sums`
 _STACKED = 2**27  # numbers of the queries of layers that are measured together
 Numbers = dict[str, list[float]]  # one number for each head, by the names of MEANINGS
 
 
 class _Sums(NamedTuple):
-    """Of one attention module, all heads of all ranks."""
+    """Of one attention module, over all texts of this rank."""
 
-    totals: Float[Tensor, "8 heads"]
-    maxima: Float[Tensor, "2 heads"]  # of the logits, and of the entropies times -1
+    sums: Float[Tensor, "10 heads"]  # of seven numbers and 1 over the rows; the largest logit and negative entropy
     square: bool  # self-attention
     kind: str
     layer: str
 
 
-@torch.no_grad()
-def head_numbers(
-    model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], group: Any = None
-) -> dict[str, Numbers]:
-    """Run a model; the numbers of each head by layer, over all texts and ranks; empty on all ranks but the first."""
-    with watch(model, keep=("matrix", "value")) as record:
-        model(*args, **kwargs)
-    entries = [entry for one in record.passes for entry in one._entries().values()]
-    found = {id(entry): one for stack in _stacks(entries) for entry, one in zip(stack, _sums(stack), strict=True)}
-    sums: dict[str, _Sums] = {}
-    for entry in entries:
-        one, before = found[id(entry)], sums.get(entry.name)
-        if before is not None:
-            one = one._replace(
-                totals=before.totals + one.totals, maxima=torch.maximum(before.maxima, one.maxima),
-                square=before.square and one.square,
-            )  # fmt: skip
-        sums[entry.name] = one
-    totals = _of_all_ranks([one.totals for one in sums.values()], "SUM", group)
-    maxima = _of_all_ranks([one.maxima for one in sums.values()], "MAX", group)
-    if distributed.is_available() and distributed.is_initialized() and distributed.get_rank(group) > 0:
-        return {}
-    ways = [one.layer for one in sums.values()], [f"{one.kind}/{one.layer}" for one in sums.values()], list(sums)
-    names = next(way for way in ways if len(set(way)) == len(way))  # the shortest names that tell all apart
-    of_all, layers, stop = _numbers(totals, maxima), dict[str, Numbers](), 0
-    for name, one in zip(names, sums.values(), strict=True):
-        start, stop = stop, stop + one.totals.shape[1]
-        layers[name] = {
-            what: values[start:stop]
-            for what, values in of_all.items()
-            if one.square or what not in ("itself", "previous")
-        }
-    return layers
+class Measured:
+    """The numbers of every head in one forward, over all texts and ranks, on their way from the device."""
+
+    def __init__(self, modules: Mapping[str, _Sums], group: Any):
+        device = next(iter(modules.values())).sums.device
+        joined = torch.cat([one.sums.to(device) for one in modules.values()], 1)
+        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1:
+            distributed.all_reduce(joined[:_LOGIT], group=group)
+            distributed.all_reduce(joined[_LOGIT:], distributed.ReduceOp.MAX, group=group)
+        self._modules, on_gpu = modules, device.type == "cuda"
+        self._joined = joined.to("cpu", non_blocking=on_gpu)  # into pinned memory
+        self._event = torch.cuda.current_stream(device).record_event() if on_gpu else None
+
+    def arrived(self) -> bool:
+        """Whether `layers` would not wait for the device."""
+        return self._event is None or self._event.query()
+
+    def layers(self, labels: dict[str, str]) -> dict[str, Numbers]:
+        """Return the numbers of each head by layer.
+
+        Args:
+            labels: the layers of the modules that ran before, to which those that ran for the first time are added.
+        """
+        if self._event is not None:
+            self._event.synchronize()
+        new = {name: one for name, one in self._modules.items() if name not in labels}
+        ways = [one.layer for one in new.values()], [f"{one.kind}/{one.layer}" for one in new.values()], [*new]
+        names = next(way for way in ways if len({*way} - {*labels.values()}) == len(way))
+        labels |= zip(new, names, strict=True)  # the shortest names that tell all apart
+        of_all, layers, stop = _numbers(self._joined), dict[str, Numbers](), 0
+        for name, one in self._modules.items():
+            start, stop = stop, stop + one.sums.shape[1]
+            shown = [what for what in MEANINGS if one.square or what not in ("itself", "previous")]
+            layers[labels[name]] = {what: of_all[what][start:stop] for what in shown}
+        return layers
 
 
-def _of_all_ranks(layers: Sequence[Tensor], operation: str, group: Any) -> Float[Tensor, "each heads"]:
-    """The heads of all layers, reduced over the ranks, on the CPU: one reduction and one copy for all of them."""
-    joined = torch.cat([layer.to(layers[0].device) for layer in layers], 1)
-    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size(group) > 1:
-        distributed.all_reduce(joined, getattr(distributed.ReduceOp, operation), group=group)
-    return joined.cpu()
-
-
-def _numbers(totals: Float[Tensor, "8 heads"], maxima: Float[Tensor, "2 heads"]) -> Numbers:
+def _numbers(sums: Float[Tensor, "10 heads"]) -> Numbers:
     """The numbers of each head."""
-    means, possible = totals / totals[_ROWS].clamp_min(1), totals[_POSSIBLE]
-    found = {
-        "max_logit": maxima[0],
-        "entropy": means[_ENTROPY],
-        "entropy_least": -maxima[1],
-        "entropy_relative": totals[_ENTROPY] / possible.masked_fill(possible == 0, torch.nan),  # no row has a choice
-        "sink": means[_SINK],
-        "itself": means[_ITSELF],
-        "previous": means[_PREVIOUS],
-        "largest": means[_LARGEST],
-        "output_norm": means[_NORM],
-    }
-    return {name: values.tolist() for name, values in found.items()}
+    means, possible = (sums / sums[_ROWS].clamp_min(1)).tolist(), sums[_POSSIBLE]
+    names = ("entropy", "entropy_relative", "sink", "itself", "previous", "largest", "output_norm")
+    relative = sums[_ENTROPY] / possible.masked_fill(possible == 0, torch.nan)  # no row has a choice
+    maxima = {"max_logit": sums[_LOGIT].tolist(), "entropy_least": (-sums[-1]).tolist()}
+    return dict(zip(names, means, strict=False)) | maxima | {"entropy_relative": relative.tolist()}
+
+
+@torch.no_grad()
+def measure(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], group: Any = None) -> Measured | None:
+    """Run a model and measure each head, without waiting for the device; None on all ranks but the first."""
+    watching = Watching(model, Vocabulary(), Keep(outputs=True), by_parts=False)
+    with watching:
+        model(*args, **kwargs)
+    entries = [calls.measurable() for one in watching._passes.passes for calls in one.values()]
+    sums = {entry.name: one for stack in _stacks(entries) for entry, one in zip(stack, _sums(stack), strict=True)}
+    measured = Measured({entry.name: sums[entry.name] for entry in entries}, group)
+    first = not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank(group) == 0
+    return measured if first else None
 
 
 def _stacks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -117,9 +117,9 @@ def _stacks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 def _likeness(entry: Entry) -> Any:
     """What entries must share to be measured as one, whose heads are those of all of them."""
-    call, values = entry.call, entry.values
+    call, output = entry.call, entry.output
     assert call is not None
-    assert values is not None
+    assert output is not None
     if _tells_heads_apart(call.mask) or call.zeroed.atoms or (call.sinks is not None and not call.sinks.dim()):
         return id(entry)
     kept = (
@@ -127,9 +127,9 @@ def _likeness(entry: Entry) -> Any:
         for atom in call.mask.atoms
         for value in (type(atom), *vars(atom).values())
     )
-    tensors = (call.query, call.key, values.value, *(() if call.sinks is None else (call.sinks,)))
+    tensors = (call.query, call.key, output, *(() if call.sinks is None else (call.sinks,)))
     shapes = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
-    real = None if entry.real is None else entry.real.numpy().tobytes()
+    real = None if entry.real is None else entry.real.cpu().numpy().tobytes()
     return shapes, call.scale, call.softcap, tuple(kept), entry.kind, real
 
 
@@ -137,7 +137,7 @@ def _stacked(stack: Sequence[Entry]) -> Entry:
     """The entry whose heads are those of all these entries: kernels are launched once for all of them."""
     first, calls = stack[0], [entry.call for entry in stack if entry.call is not None]
     if len(stack) == 1:
-        return first
+        return first if first.attention is not None else replace(first, attention=calls[0].matrix())
     sinks = [call.sinks for call in calls if call.sinks is not None]
     call = replace(
         calls[0],
@@ -145,57 +145,46 @@ def _stacked(stack: Sequence[Entry]) -> Entry:
         key=torch.cat([call.key for call in calls], 1),
         sinks=torch.cat(sinks, -1) if sinks else None,
     )
-    values = Values(torch.cat([entry.values.value for entry in stack if entry.values is not None], 1), None, None)
-    batch, _, queries, keys = first.shape
-    shape = (batch, call.query.shape[1], queries, keys)
-    return replace(first, shape=shape, call=call, attention=call.matrix(), values=values)
+    output = torch.cat([entry.output for entry in stack if entry.output is not None], 1)
+    shape = first.shape[0], call.query.shape[1], *first.shape[2:]
+    return replace(first, shape=shape, call=call, attention=call.matrix(), output=output)
 
 
 def _sums(stack: Sequence[Entry]) -> Iterator[_Sums]:
     """The sums of each entry of a stack; rows that are padding, or see no key, do not count."""
     entry = _stacked(stack)
-    call, matrix, values, real = entry.call, entry._without_padding, entry.values, entry._real_queries
+    call, matrix, output, real = entry.call, entry._without_padding, entry.output, entry._real_queries
     assert call is not None
-    assert values is not None
-    batch, heads, queries, keys = entry.shape
+    assert output is not None
     possible = _possible(call)
-    rows = (possible > -torch.inf).expand(batch, heads, queries)
+    rows = possible > -torch.inf
     if real is not None:
         rows = rows & real[:, None].to(rows.device)
-    output = entry.matrix @ values.value
-    norms = torch.linalg.vector_norm(output, dim=-1, dtype=torch.promote_types(output.dtype, torch.float32))
-    possible = torch.where(rows, possible.double(), 0.0)
     summary = matrix.summary(top=1)
     assert summary.top is not None
     assert summary.max_score is not None
-    entropy = summary.entropy
-    square = entry.kind != "cross" and queries == keys
-
-    def total(each: Tensor) -> Float[Tensor, " heads"]:
-        return torch.where(rows, each.double(), 0.0).sum((0, 2))
-
-    def maximum(each: Tensor, of: Tensor) -> Float[Tensor, " heads"]:
-        seen = torch.where(of, each.double(), -torch.inf)
-        return seen.amax((0, 2)) if seen.numel() else seen.new_full((heads,), -torch.inf)
-
-    def diagonal(offset: int) -> Float[Tensor, " heads"]:
-        if not square:
-            return total(0 * entropy)
-        return matrix.where(window(0, 0, offset)).received().double().sum((0, 2))
-
-    of_sinks = _of_sinks(entry, call, summary.received.double())
-    totals = torch.stack([
-        rows.double().sum((0, 2)), total(entropy), possible.sum((0, 2)), of_sinks + total(matrix.sink_share),
-        diagonal(0), diagonal(-1), total(summary.top.weights[..., 0]), total(norms),
-    ])  # fmt: skip
-    maxima = torch.stack([maximum(summary.max_score, rows), maximum(-entropy, rows & (possible > 0))])
-    heads = len(stack[0].heads)
-    parts = zip(stack, torch.split(totals, heads, 1), torch.split(maxima, heads, 1), strict=True)
-    for each, of_rows, largest in parts:
+    norms = torch.linalg.vector_norm(output, dim=-1, dtype=torch.promote_types(output.dtype, torch.float32))
+    rates = summary.entropy, possible.expand_as(norms), summary.top.weights[..., 0], norms, torch.ones_like(norms)
+    entropy, most, *of_rows = torch.where(rows, torch.stack(rates), 0.0).sum((1, 3), dtype=torch.float64)
+    sink = _of_sinks(entry, call, summary.received)
+    if call.sinks is not None:
+        sink = sink + torch.where(rows, matrix.sink_share, 0.0).sum((0, 2), dtype=torch.float64)
+    square = entry.kind != "cross" and entry.shape[2] == entry.shape[3]
+    near = [
+        matrix.where(window(0, 0, offset)).received().sum((0, 2), dtype=torch.float64) if square else 0.0 * sink
+        for offset in (0, -1)
+    ]
+    maxima = torch.stack([summary.max_score, torch.where(possible > 0, -summary.entropy, -torch.inf)])
+    # A row more, that sees nothing: there is a maximum where there is no text.
+    highest = functional.pad(torch.where(rows, maxima, -torch.inf), (0, 1, 0, 0, 0, 1), value=-torch.inf).amax((1, 3))
+    sums = torch.stack([entropy, most, sink, *near, *of_rows, *highest.double()])
+    for each, own in zip(stack, torch.split(sums, len(stack[0].heads), 1), strict=True):
         if each.shard is not None:  # the other ranks have the other heads
             missing = each.heads.start, each.shard.heads - each.heads.stop
-            of_rows, largest = functional.pad(of_rows, missing), functional.pad(largest, missing, value=-torch.inf)
-        yield _Sums(of_rows, largest, square, each.kind, f"layer{each.layer:02d}")
+            own = torch.cat(
+                [functional.pad(own[:_LOGIT], missing), functional.pad(own[_LOGIT:], missing, value=-torch.inf)]
+            )
+        yield _Sums(own, square, each.kind, f"layer{each.layer:02d}")
 
 
 def _of_sinks(
@@ -204,13 +193,13 @@ def _of_sinks(
     """What the key that receives most gets, in each text; packed texts are told apart by their ids."""
     ids = bind(call.mask, entry.shape, received.device, plain=False).ids
     if not ids:
-        return received.amax(-1).sum(0)
+        return received.amax(-1).sum(0, dtype=torch.float64)
     numbers = ids[0][1][:, 0, 0].expand(len(received), -1)
     numbers = numbers + (numbers.max() + 1 - numbers.min()) * torch.arange(len(numbers), device=numbers.device)[:, None]
     text = torch.unique(numbers, return_inverse=True)[1]  # (batch, keys)
     most = received.new_zeros(received.shape[1], int(text.max()) + 1)
     most.scatter_reduce_(1, text.flatten().expand(len(most), -1), received.transpose(0, 1).flatten(1), "amax")
-    return most.sum(1)
+    return most.sum(1, dtype=torch.float64)
 
 
 def _possible(call: AttentionCall) -> Float[Tensor, "batch heads_or_1 queries"]:
@@ -220,12 +209,22 @@ def _possible(call: AttentionCall) -> Float[Tensor, "batch heads_or_1 queries"]:
         for atom in call.mask.atoms
         if not isinstance(atom, Cut) or atom.hides
     ]
-    differ = _tells_heads_apart(Mask(tuple(atoms)))
-    batch, heads, queries, _ = call.query.shape
-    dtype = torch.promote_types(call.query.dtype, torch.float32)
-    query = call.query.new_zeros(batch, heads if differ else 1, queries, 16, dtype=dtype)
-    key = query.new_zeros(batch, 1, call.key.shape[2], 16)
-    return AttentionMatrix(query, key, mask=Mask(tuple(atoms))).logsumexp
+    heads = call.query.shape[1] if _tells_heads_apart(Mask(tuple(atoms))) else 1
+    shape = call.query.shape[0], heads, call.query.shape[2], call.key.shape[2]
+    parts = tuple((type(atom), *vars(atom).values()) for atom in atoms)
+    count = _counts.__wrapped__ if Mask(tuple(atoms)).tensors else _counts  # without tensors, each sample has the same
+    return count(parts, shape, call.query.device, call.query.dtype == torch.float64)
+
+
+@functools.lru_cache(maxsize=8)
+def _counts(
+    parts: tuple[tuple[Any, ...], ...], shape: tuple[int, ...], device: torch.device, double: bool
+) -> Float[Tensor, "batch heads_or_1 queries"]:
+    """The logarithm of how many keys each row may see, by the types of the atoms of a mask and their values."""
+    batch, heads, queries, keys = shape
+    query = torch.zeros(batch, heads, queries, 16, device=device, dtype=torch.float64 if double else torch.float32)
+    mask = Mask(tuple(kind(*values) for kind, *values in parts))
+    return AttentionMatrix(query, query.new_zeros(batch, 1, keys, 16), mask=mask).logsumexp
 
 
 def _tells_heads_apart(mask: Mask) -> bool:

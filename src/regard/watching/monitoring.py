@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import UserDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -20,9 +22,10 @@ from torch import nn
 
 from regard.drawing import Picture, film
 from regard.drawing.svg import Canvas, Raster
+from regard.drawing.svg import measure as measure_text
 from regard.errors import InputError, MissingDependencyError, WatchError
 from regard.support import whole
-from regard.watching.head_numbers import MEANINGS, Numbers, head_numbers
+from regard.watching.head_numbers import MEANINGS, Measured, Numbers, measure
 
 _WHOLE = {"max_logit": max, "entropy_least": min}  # of all heads; the other numbers are means
 _CELL, _ACROSS = 14.0, 4  # pixels of a head in a film; panels in a line
@@ -107,10 +110,10 @@ class Sample:
     def numbers(self) -> dict[str, float]:
         """All finite numbers, flat: "attention/layer03/head05/entropy", and `overall`."""
         return self.overall | {
-            f"attention/{layer}/head{head:02d}/{name}": value
+            name: value
             for layer, numbers in self.layers.items()
-            for name, values in numbers.items()
-            for head, value in enumerate(values)
+            for what, values in numbers.items()
+            for name, value in zip(_names(layer, what, len(values)), values, strict=True)
             if isfinite(value)
         }
 
@@ -128,6 +131,25 @@ class Sample:
         return "\n".join([*lines, *(f"! {alarm}" for alarm in self.alarms)])
 
 
+class _Later(UserDict[str, float]):
+    """The numbers of a sample; the first question for one of them waits for the device."""
+
+    def __init__(self, monitor: Monitor, place: int):
+        self._monitor, self._place = monitor, place
+
+    @cached_property
+    def data(self) -> dict[str, float]:  # type: ignore[override]
+        return self._monitor.samples[self._place].numbers
+
+    def __bool__(self) -> bool:
+        return True
+
+
+@cache
+def _names(layer: str, what: str, heads: int) -> list[str]:
+    return [f"attention/{layer}/head{head:02d}/{what}" for head in range(heads)]
+
+
 def monitor(
     model: nn.Module,
     every: int = 50,
@@ -142,10 +164,13 @@ def monitor(
     wrapped or hooked. Neither the model, nor its compiled code, nor the random numbers change: losses are the same bits
     as without it. Under autocast, call it inside the same `torch.autocast` block as the model.
 
+    In bfloat16 a sample does not wait for a GPU: `log` and alarms come at the first later `step` at which its numbers
+    have arrived, with the step of the sample. Whatever asks for the numbers before waits for them.
+
     Args:
         model: any model that `regard.watch` sees, compiled or wrapped by DDP or not.
         every: the number of steps from one sample to the next.
-        log: called with the numbers and the step of each sample, such as `wandb.log`.
+        log: called with the numbers and the step of each sample, perhaps some steps later.
         group: the ranks whose batches count, as torch.distributed names them; by default all. Each of them must call
             `step`; the first has the numbers.
 
@@ -167,40 +192,60 @@ class Monitor:
     log: Callable[[dict[str, float], int], object] | None = None
     group: Any = None
     steps: int = 0  # how often `step` was called
-    samples: list[Sample] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.every = whole("every", self.every)
         if self.every < 1:
             raise InputError(f"every must be at least 1 step. Got {self.every}.")
+        self._samples: list[Sample] = []
+        self._measured: deque[tuple[int, Measured]] = deque()  # samples on their way from the device, by their steps
+        self._tell: Callable[[Sample], object] = lambda _: None  # a callback, where there is one
+        self._labels: dict[str, str] = {}  # of the layers, by module
         self._first: dict[str, Numbers] = {}  # of each layer, when it first ran
         self._highest: dict[str, float] = {}
 
-    def step(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+    def step(self, *args: Any, **kwargs: Any) -> Mapping[str, float]:
         """Count a step. At every `every`-th, the first included, sample the model on these inputs.
 
         Returns:
-            The numbers of the sample; empty at other steps, and on all ranks but the first.
+            The numbers of the sample, for which the first question waits; empty at other steps, and on all ranks but
+            the first.
         """
         self.steps += 1
-        return {} if (self.steps - 1) % self.every else self.sample(*args, **kwargs)
+        if (self.steps - 1) % self.every == 0:
+            return self.sample(*args, **kwargs)
+        self.arrived()
+        return {}
 
-    def sample(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+    def sample(self, *args: Any, **kwargs: Any) -> Mapping[str, float]:
         """Sample the model on these inputs, at the current step."""
         model = _plain(self.model)
         with _undisturbed(model):
-            layers = head_numbers(model, args, kwargs, self.group)
-        if not layers:
-            return {}
-        for layer, of_heads in layers.items():
-            self._first.setdefault(layer, of_heads)
-            self._highest[layer] = max(self._highest.get(layer, 0.0), fmean(of_heads["entropy"]))
-        step = max(self.steps - 1, 0)
-        self.samples.append(Sample(step, layers, tuple(alarms(step, layers, self._first, self._highest))))
-        numbers = self.samples[-1].numbers
-        if self.log is not None:
-            self.log(numbers, step)
-        return numbers
+            measured = measure(model, args, kwargs, self.group)
+        if measured is not None:
+            self._measured.append((max(self.steps - 1, 0), measured))
+        self.arrived()  # by now the device has work, and an earlier sample may be there
+        return {} if measured is None else _Later(self, len(self._samples) + len(self._measured) - 1)
+
+    def arrived(self, wait: bool = False) -> None:
+        """Hand over the samples whose numbers have arrived; `wait` for all."""
+        while self._measured and (wait or self._measured[0][1].arrived()):
+            step, measured = self._measured.popleft()
+            layers = measured.layers(self._labels)
+            for layer, of_heads in layers.items():
+                self._first.setdefault(layer, of_heads)
+                self._highest[layer] = max(self._highest.get(layer, 0.0), fmean(of_heads["entropy"]))
+            sample = Sample(step, layers, tuple(alarms(step, layers, self._first, self._highest)))
+            self._samples.append(sample)
+            if self.log is not None:
+                self.log(sample.numbers, step)
+            self._tell(sample)
+
+    @property
+    def samples(self) -> list[Sample]:
+        """All samples, waiting for the last."""
+        self.arrived(wait=True)
+        return self._samples
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -212,17 +257,20 @@ class Monitor:
         return found
 
     def __str__(self) -> str:
-        return str(self.samples[-1]) if self.samples else "no sample yet: call step(…) with the inputs of the model"
+        samples = self.samples
+        return str(samples[-1]) if samples else "no sample yet: call step(…) with the inputs of the model"
 
     def picture(self) -> Picture:
         """A film of at most 200 samples: every number as a map of layers × heads, in the same colours throughout."""
-        if not self.samples:
+        samples = self.samples
+        if not samples:
             raise WatchError("there is no sample to draw yet. Call step(…) in each step of the training.")
-        apart = -(-len(self.samples) // _FRAMES)
-        shown = self.samples[::-1][::apart][::-1]  # with the last
-        maps = {name: np.stack([_map(sample, name) for sample in shown]) for name in MEANINGS}
+        apart = -(-len(samples) // _FRAMES)
+        shown = samples[::-1][::apart][::-1]  # with the last
+        layers = list(dict.fromkeys(layer for sample in shown for layer in sample.layers))
+        maps = {name: np.stack([_map(sample, name, layers) for sample in shown]) for name in MEANINGS}
         maps = {name: values for name, values in maps.items() if np.isfinite(values).any()}
-        frames = {f"step {sample.step}": _frame(sample, n, maps) for n, sample in enumerate(shown)}
+        frames = {f"step {sample.step}": _frame(sample, n, maps, layers) for n, sample in enumerate(shown)}
         began = " ".join(f"{alarm}" for alarm in self.alarms[:10])
         return film(frames, title=f"Attention of {type(_plain(self.model)).__name__} in training", caption=began)
 
@@ -250,6 +298,7 @@ class Monitor:
                         "a compiled model is sampled on a batch of its own: monitor.trainer_callback(batch), such as "
                         "next(iter(trainer.get_train_dataloader()))."
                     )
+                monitor._tell = lambda sample: state.log_history.append(sample.overall | {"step": sample.step})
 
             def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
                 if batch is None and state.global_step % monitor.every == 0:
@@ -264,11 +313,13 @@ class Monitor:
                 monitor.steps = state.global_step  # as it was when the step began, plus 1
                 if (state.global_step - 1) % monitor.every == 0 and inputs:
                     args, kwargs = inputs[0]
-                    if monitor.sample(*args, **kwargs):
-                        sample = monitor.samples[-1]
-                        state.log_history.append(sample.overall | {"step": sample.step})
+                    monitor.sample(*args, **kwargs)
                     if batch is None:
                         inputs.clear()
+                monitor.arrived()
+
+            def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+                monitor.arrived(wait=True)
 
         return MonitorCallback()
 
@@ -286,16 +337,20 @@ class Monitor:
 
             def on_train_start(self, trainer: Any, module: Any) -> None:
                 self.steps = trainer.global_step  # of the optimizers: some batches only add to the gradients
+                monitor._tell = lambda sample: [
+                    logger.log_metrics(sample.overall, step=sample.step) for logger in trainer.loggers
+                ]
 
             def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
                 before, self.steps = self.steps, trainer.global_step
-                if (before - 1) // monitor.every == (self.steps - 1) // monitor.every:
-                    return
-                monitor.steps = self.steps
-                with trainer.precision_plugin.forward_context():  # autocast, where the Trainer uses it
-                    if monitor.sample(*inputs(batch)):
-                        for logger in trainer.loggers:
-                            logger.log_metrics(monitor.samples[-1].overall, step=monitor.samples[-1].step)
+                if (before - 1) // monitor.every != (self.steps - 1) // monitor.every:
+                    monitor.steps = self.steps
+                    with trainer.precision_plugin.forward_context():  # autocast, where the Trainer uses it
+                        monitor.sample(*inputs(batch))
+                monitor.arrived()
+
+            def on_train_end(self, trainer: Any, module: Any) -> None:
+                monitor.arrived(wait=True)
 
         return MonitorCallback()
 
@@ -323,43 +378,55 @@ def _plain(model: nn.Module) -> nn.Module:
 @contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """Run without dropout; afterwards, modes and torch's random numbers are as before."""
-    devices = {parameter.device for parameter in model.parameters() if parameter.device.type != "cpu"}
-    training = [(module, module.training) for module in model.modules()]
+    modules = list(model.modules())
+    devices = {
+        parameter.device for module in modules for parameter in module._parameters.values() if parameter is not None
+    }
+    training = [module for module in modules if module.training]
     with ExitStack() as undo:
-        for kind in {device.type for device in devices} or {"cuda"}:  # and those of the CPU
+        for kind in {device.type for device in devices} - {"cpu"} or {"cuda"}:  # and those of the CPU
             own = [device for device in devices if device.type == kind]
             undo.enter_context(torch.random.fork_rng(own, device_type=kind))
-        for module, was in training:
-            undo.callback(setattr, module, "training", was)
-            module.training = False
+        undo.callback(_set_training, training, True)
+        _set_training(training, False)
         yield
 
 
-def _map(sample: Sample, name: str) -> NDArray[np.float64]:
+def _set_training(modules: Sequence[nn.Module], training: bool) -> None:
+    for module in modules:
+        plain = type(module).__setattr__ is nn.Module.__setattr__  # ten times as slow, for what is no tensor or module
+        (object.__setattr__ if plain else setattr)(module, "training", training)
+
+
+def _map(sample: Sample, name: str, layers: Sequence[str]) -> NDArray[np.float64]:
     """One number of all heads, (layers, heads); NaN where there is no head."""
-    lines = [numbers.get(name, []) for numbers in sample.layers.values()]
-    found = np.full((len(lines), max(len(numbers["entropy"]) for numbers in sample.layers.values())), np.nan)
+    lines = [sample.layers.get(layer, {}).get(name, []) for layer in layers]
+    found = np.full((len(lines), max(map(len, lines))), np.nan)
     for line, values in zip(found, lines, strict=True):
         line[: len(values)] = values
     return found
 
 
-def _frame(sample: Sample, n: int, maps: dict[str, NDArray[np.float64]]) -> Picture:
+def _frame(sample: Sample, n: int, maps: dict[str, NDArray[np.float64]], layers: Sequence[str]) -> Picture:
     """The maps of one sample, each from its smallest to its largest number in the whole film."""
 
     def draw(canvas: Canvas) -> None:
-        layers, heads = next(iter(maps.values())).shape[1:]
-        canvas.labels |= {"rows": list(sample.layers), "columns": [f"head {head}" for head in range(heads)]}
-        width, height = max(heads * _CELL, 150.0), layers * _CELL
+        heads = next(iter(maps.values())).shape[2]
+        canvas.labels |= {"rows": list(layers), "columns": [f"head {head}" for head in range(heads)]}
+        width, height = max(heads * _CELL, 150.0), len(layers) * _CELL
+        left = max(measure_text(layer, 10) for layer in layers) + 6
         for place, (name, values) in enumerate(maps.items()):
             finite = values[np.isfinite(values)]
             low, high = float(finite.min()), float(finite.max())
-            x, y = place % _ACROSS * (width + 24), place // _ACROSS * (height + 62)
+            x, y = left + place % _ACROSS * (width + 24), place // _ACROSS * (height + 76)
             canvas.text(x, y + 12, name, 13, bold=True, title=MEANINGS[name])
             canvas.text(x, y + 28, f"{low:.3g} to {high:.3g}", 11, fill=canvas.theme.muted)
             shares = (values[n] - low) / ((high - low) or 1.0)
             raster = Raster(values[n], f"{name}: {MEANINGS[name]}", "rows", "columns")
             canvas.image(x, y + 34, heads * _CELL, height, raster, shares)
+            for row, layer in enumerate(layers if place % _ACROSS == 0 else ()):
+                canvas.text(x - 6, y + 34 + (row + 0.75) * _CELL, layer, 10, "end", canvas.theme.muted)
+            canvas.text(x, y + 46 + height, f"head 0 to {heads - 1}", 10, fill=canvas.theme.muted)
 
     numbers = {name: values[n] for name, values in maps.items()}
     return Picture("heads", numbers, draw, lambda room: Text(str(sample)))
