@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
 import unicodedata
-from bisect import bisect
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from pathlib import Path
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from regard.errors import FileError, InputError
 from regard.nn.model_folder import read_json, write_bytes, write_json
@@ -25,7 +23,6 @@ from regard.support import reading
 FILE = "vocabulary.spm"
 MARKS = tuple(f"⟦{n}⟧" for n in range(1, 10))  # placeholders for text that is not translated: see facts.py
 _SPACE = "\u2581"  # SentencePiece's mark for the beginning of a word
-_UNKNOWN_PENALTY = 10.0  # as in SentencePiece: an unknown letter is less probable than any piece
 _MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 _LANGUAGE = re.compile(r"\s*(>>\S+<<)\s*")  # the prefix that selects the target language of a multilingual model
 
@@ -125,8 +122,15 @@ class Vocabulary:
         lines = list(texts) if cleaned else [clean(text) for text in texts]
         if not sampling:
             return self._pieces.Encode(lines)  # type: ignore[no-any-return]
-        sampler, random = SubwordSampler(self._pieces, sampling), Random(seed)
-        return [sampler.draw(line, random) for line in lines]
+        import sentencepiece  # here, so that `import regard` stays light
+
+        def sample() -> list[list[int]]:
+            sentencepiece.set_random_generator_seed(seed)
+            options = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1, "num_threads": 1}
+            return self._pieces.Encode(lines, **options)  # type: ignore[no-any-return]
+
+        with ThreadPoolExecutor(1) as fresh:  # a thread reads the seed when it samples for the first time
+            return fresh.submit(sample).result()
 
     @cached_property
     def has_marks(self) -> bool:
@@ -185,77 +189,6 @@ class Vocabulary:
         ids = {self._pieces.IdToPiece(i): i for i in range(self.pad)} | {"<pad>": self.pad}
         languages = {"source_lang": "en", "target_lang": "fr"}
         _write_marian(folder, self.model, self.model, ids, languages)
-
-
-class _Choices(NamedTuple):
-    """The pieces that may end at one position of a word."""
-
-    limits: list[float]  # cumulative probabilities
-    starts: list[int]
-    ids: list[int]
-
-
-class SubwordSampler:
-    """Random segmentations by a SentencePiece unigram model, the same for the same seed on every machine.
-
-    SentencePiece samples from the same distribution, but not every version can be seeded. A segmentation has the
-    probability of its pieces to the power alpha, normalized over all segmentations.
-
-    >>> words = Vocabulary.train(["a dog ate", "the dog ran"] * 9, size=20)
-    >>> sampler = SubwordSampler(words._pieces, alpha=0.1)
-    >>> [words.decode(sampler.draw("a dog ran", Random(seed))) for seed in range(2)]
-    ['a dog ran', 'a dog ran']
-    """
-
-    def __init__(self, processor: Any, alpha: float):
-        self._processor, self._alpha = processor, alpha
-        usable = [
-            n for n in range(processor.GetPieceSize())
-            if not (processor.IsControl(n) or processor.IsUnknown(n) or processor.IsUnused(n) or processor.IsByte(n))
-        ]  # fmt: skip
-        scores = {n: processor.GetScore(n) for n in usable}
-        self._pieces = {processor.IdToPiece(n): (n, alpha * score) for n, score in scores.items()}
-        self._longest = max(map(len, self._pieces), default=1)
-        self._unknown = processor.unk_id(), alpha * (min(scores.values(), default=0.0) - _UNKNOWN_PENALTY)
-        self._lattices: dict[str, list[_Choices]] = {}
-
-    def draw(self, text: str, random: Random) -> list[int]:
-        """The ids of one segmentation."""
-        ids: list[int] = []
-        # Spaces occur only at the beginning of pieces: words are independent of each other.
-        for word in (_SPACE + word for word in self._processor.Normalize(text).split(_SPACE)[1:]):
-            lattice = self._lattices.get(word)
-            if lattice is None:
-                lattice = self._lattices[word] = self._lattice(word)
-            drawn, end = [], len(word)
-            while end:
-                limits, starts, pieces = lattice[end]
-                choice = min(bisect(limits, random.random()), len(starts) - 1)
-                drawn.append(pieces[choice])
-                end = starts[choice]
-            ids += reversed(drawn)
-        unknown = self._unknown[0]  # consecutive unknown letters become one <unk>, as in SentencePiece
-        return [n for place, n in enumerate(ids) if n != unknown or place == 0 or ids[place - 1] != unknown]
-
-    def _lattice(self, word: str) -> list[_Choices]:
-        """Forward filtering: for each position, the pieces that may end there and their probabilities."""
-        total = [0.0]  # log of the sum over all segmentations of the first n letters
-        choices = [_Choices([], [], [])]
-        for end in range(1, len(word) + 1):
-            ends = []  # (log of the sum, start, id) of the pieces that end here
-            for start in range(max(end - self._longest, 0), end):
-                piece = self._pieces.get(word[start:end])
-                if piece is None and start == end - 1:
-                    piece = self._unknown
-                if piece is not None:
-                    ends.append((total[start] + piece[1], start, piece[0]))
-            most = max(weight for weight, _, _ in ends)
-            shares = [math.exp(weight - most) for weight, _, _ in ends]
-            whole = math.fsum(shares)
-            limits = list(accumulate(share / whole for share in shares))
-            total.append(most + math.log(whole))
-            choices.append(_Choices(limits, [start for _, start, _ in ends], [n for _, _, n in ends]))
-        return choices
 
 
 class MarianVocabulary(Vocabulary):
