@@ -8,7 +8,6 @@ messages of all ranks, so that all ranks decide alike.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +19,6 @@ from torch import Tensor
 from regard.errors import DTypeError, InputError, RankError
 
 T = TypeVar("T")
-_FRAME = 1024  # bytes of a message, unless a message is longer
 _BLOCK, _RESULT = 0, 1000  # tags of inputs, and of results that are summed on the way
 
 
@@ -86,7 +84,8 @@ class Ring:
         try:
             if self.size > 1:
                 with self._connected(call):
-                    messages = self._exchange(message)
+                    messages = [message] * self.size
+                    dist.all_gather_object(messages, message, group=self.group)
         except RankError:
             if error is None:
                 raise
@@ -107,21 +106,6 @@ class Ring:
                     f"Rank {rank} has {other['same']}, rank {self.rank} has {message['same']}."
                 )
         return kept, messages
-
-    def _exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
-        data = json.dumps(message).encode()
-        device = "cpu" if "cpu:" in dist.get_backend_config(self.group) else torch.device("cuda")
-        size = _FRAME
-        while True:
-            frame = bytearray(len(data).to_bytes(4, "big") + data[: size - 4]).ljust(size, b" ")
-            mine = torch.frombuffer(frame, dtype=torch.uint8).to(device)
-            gathered = [torch.empty_like(mine) for _ in range(self.size)]
-            dist.all_gather(gathered, mine, group=self.group)
-            frames = [bytes(tensor.tolist()) for tensor in gathered]
-            lengths = [int.from_bytes(frame[:4], "big") for frame in frames]
-            if max(lengths) <= size - 4:
-                return [json.loads(frame[4 : 4 + n]) for frame, n in zip(frames, lengths, strict=True)]
-            size = max(lengths) + 4
 
     @contextlib.contextmanager
     def _connected(self, call: str) -> Iterator[None]:
