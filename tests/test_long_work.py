@@ -63,7 +63,8 @@ def slow(monkeypatch):
     close = io._Bar.close
 
     def late(bar):
-        bar._timer.join()
+        while not bar._only.locked() and bar._thread.is_alive():
+            time.sleep(0.001)
         close(bar)
 
     monkeypatch.setenv("TERM", "xterm")
@@ -168,6 +169,17 @@ def test_one_bar_at_a_time(slow):
         assert "afterwards" in terminal.written()
     assert "outside" in shown
     assert "inside" not in shown
+
+
+def test_a_bar_is_gone_when_its_work_has_ended(monkeypatch):
+    monkeypatch.setattr(io, "_PATIENCE", 0.0)
+    with Terminal():
+        bar = io._Bar("working", None, in_lines=False)
+        while not bar._only.locked():
+            time.sleep(0.001)
+        bar.close()
+        assert not bar._thread.is_alive()
+        assert not bar._only.locked()
 
 
 def test_a_bar_goes_with_an_error(slow):

@@ -100,7 +100,7 @@ def _flush(path: Path, flags: int) -> None:
 # Progress
 
 
-_PATIENCE = 2.0  # seconds before a bar appears
+_PATIENCE, _REFRESH = 2.0, 0.1  # seconds before a bar appears, and until it has moved
 _INTERVAL = 30.0  # seconds between the lines of a command whose standard error is a pipe or a file
 _in_lines = threading.Event()  # set while a command runs; a library writes no lines into the logs of others
 
@@ -116,14 +116,11 @@ def progress(what: str, total: float | None = None) -> Iterator[Callable[[float]
     ...     for n in range(3):
     ...         advance(1)
     """
-    bar: _Bar | _Lines
-    if all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__)):
-        bar = _Bar(what, total)
-    elif _in_lines.is_set() and sys.stderr is not None:
-        bar = _Lines(what, total)
-    else:
+    on_terminal = all(stream is not None and stream.isatty() for stream in (sys.stderr, sys.__stderr__))
+    if not on_terminal and (not _in_lines.is_set() or sys.stderr is None):
         yield lambda amount: None
         return
+    bar = _Bar(what, total, in_lines=not on_terminal)
     try:
         yield bar.advance
     finally:
@@ -141,63 +138,43 @@ def progress_lines() -> Iterator[None]:
 
 
 class _Bar:
-    """A bar that a timer shows, unless it is closed before; one bar at a time."""
+    """How far some work is, as a bar or in lines, shown by a thread until it is closed; one bar at a time."""
 
     _only = threading.Lock()
 
-    def __init__(self, what: str, total: float | None):
+    def __init__(self, what: str, total: float | None, *, in_lines: bool):
         self._what, self._total, self._done = what, total, 0.0
-        self._lock, self._closed = threading.Lock(), False
-        self._bar: Any = None
-        self._timer = threading.Timer(_PATIENCE, self._show)
-        self._timer.daemon = True
-        self._timer.start()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._lines if in_lines else self._bar, name="regard-progress", daemon=True
+        )
+        self._thread.start()
 
-    def _show(self) -> None:
+    def _bar(self) -> None:
+        if self._ended.wait(_PATIENCE) or not self._only.acquire(blocking=False):
+            return
         from rich import progress as bars
         from rich.console import Console
 
         time_column = bars.TimeElapsedColumn() if self._total is None else bars.TimeRemainingColumn()
-        with self._lock:
-            if self._closed or not self._only.acquire(blocking=False):
-                return
-            # The original stream: the stream of a command shows escape sequences instead of obeying them.
-            options: Any = {"console": Console(file=sys.__stderr__), "redirect_stdout": False, "redirect_stderr": False}
-            columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), time_column)
-            self._bar = bars.Progress(*columns, transient=True, **options)
-            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done)
-            self._bar.start()
+        # The original stream: the stream of a command shows escape sequences instead of obeying them.
+        options: Any = {"console": Console(file=sys.__stderr__), "redirect_stdout": False, "redirect_stderr": False}
+        columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), time_column)
+        try:
+            with bars.Progress(*columns, transient=True, **options) as shown:
+                task = shown.add_task(self._what, total=self._total)
+                while not self._ended.wait(_REFRESH):
+                    shown.update(task, completed=self._done)
+        finally:
+            self._only.release()
 
-    def advance(self, amount: float) -> None:
-        """Add an amount of work to the bar."""
-        self._done += amount
-        with self._lock:
-            if self._bar is not None:
-                self._bar.update(self._task, completed=self._done)
-
-    def close(self) -> None:
-        """Remove the bar, or prevent that it appears."""
-        self._timer.cancel()
-        with self._lock:
-            self._closed = True
-            if self._bar is not None:
-                self._bar.stop()
-                self._only.release()
-
-
-class _Lines:
-    """The same as a line at intervals: the share of the work, if it is known, and the time."""
-
-    def __init__(self, what: str, total: float | None):
-        self._what, self._total, self._done = what, total, 0.0
-        self._start, self._ended = time.monotonic(), threading.Event()
-        threading.Thread(target=self._report, name="regard-progress", daemon=True).start()
-
-    def _report(self) -> None:
+    def _lines(self) -> None:
+        """The share of the work, if it is known, and the time."""
+        start = time.monotonic()
         while not self._ended.wait(_INTERVAL):
             share = f"{min(self._done / self._total, 1.0):.0%}, " if self._total else ""
-            line = f"regard: {self._what}: {share}{time.monotonic() - self._start:.0f} s"
             with suppress(OSError, ValueError):  # standard error is closed
+                line = f"regard: {self._what}: {share}{time.monotonic() - start:.0f} s"
                 print(line, file=sys.stderr, flush=True)
 
     def advance(self, amount: float) -> None:
@@ -205,5 +182,6 @@ class _Lines:
         self._done += amount
 
     def close(self) -> None:
-        """End the lines."""
+        """Remove the bar, or prevent that it appears; end the lines."""
         self._ended.set()
+        self._thread.join()

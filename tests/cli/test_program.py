@@ -79,7 +79,11 @@ from regard import io
 from regard.cli import main
 io._PATIENCE = 0
 close = io._Bar.close
-io._Bar.close = lambda bar: (bar._timer.join(), close(bar))  # not before the bar has had the time to appear
+def late(bar):
+    while not bar._only.locked():  # not before the bar has had the time to appear
+        pass
+    close(bar)
+io._Bar.close = late
 sys.exit(main(["steps"]))
 """
 
