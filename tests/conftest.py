@@ -58,14 +58,14 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items):
-    """The slow ones first, so that none is left to run alone at the end; the site needs the pages, and waits for them.
+    """The slow ones first, so that none is left to run alone at the end; the site last: by then its pages have run.
 
     What needs a browser or the shipped model is slow by that alone.
     """
     for item in items:
         if {"browser", "shipped"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None or "site" in item.fixturenames)
+    items.sort(key=lambda item: 2 if "site" in item.fixturenames else item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

@@ -31,8 +31,9 @@ LOADING = ("script", "link", "img", "image", "iframe", "source", "use", "object"
 # scroll in it by the mouse (a scrollbar that takes up room), by the keyboard and by its name.
 LOOK = """async () => {
   for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);  // until it is laid out anew
-  const moving = document.getAnimations().filter(one => isFinite(one.effect.getComputedTiming().endTime));
-  await Promise.allSettled(moving.map(one => one.finished));  // the box of the search takes its new place slowly
+  for (const one of document.getAnimations()) {  // the box of the search takes its new place slowly
+    if (isFinite(one.effect.getComputedTiming().endTime)) one.finish();
+  }
   const root = document.documentElement, clipped = [];
   for (const shown of document.querySelectorAll(".md-content :is(svg, img, math, pre, pre > code, table)")) {
     const {right, width} = shown.getBoundingClientRect();

@@ -124,7 +124,7 @@ def test_order_matters_through_positions():
 COMPILE = """
 import sys, torch, regard
 torch.manual_seed(0)
-model = regard.Transformer(regard.TransformerConfig.tiny(40, dropout=0.0))
+model = regard.Transformer(regard.TransformerConfig.tiny(40, dropout=0.0, encoder_layers=1, decoder_layers=1))
 source, target = torch.randint(1, 39, (3, 7)), torch.randint(1, 39, (3, 6))
 source[1, 4:] = 39
 plain = model(source, target)

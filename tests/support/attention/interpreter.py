@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 
 def shortcuts(numpy_products: bool = False) -> list[tuple[Any, str, Any]]:
     """(object, attribute, value) to set while kernels are interpreted; `numpy_products`: rounded as numpy does it."""
-    from triton.language import semantic
+    from triton.language import core, semantic
     from triton.runtime import interpreter
 
     function, launch = interpreter.InterpretedFunction, interpreter.InterpretedFunction.run
@@ -62,6 +63,50 @@ def shortcuts(numpy_products: bool = False) -> list[tuple[Any, str, Any]]:
         product = np.matmul(a.data, b.data, dtype=np.float64).astype(d.data.dtype)
         return interpreter.TensorHandle(product + d.data, d.dtype.scalar)
 
+    # Each number is a tensor, each tensor has a type, a shape and its size: made once for each shape, they are not
+    # checked again, nor compared field by field.
+
+    blocks: dict[Any, dict[str, Any]] = {}
+    shapes: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    make_block, equal = core.block_type.__init__, core.tuple.__eq__
+
+    def block_init(self: Any, element_ty: Any, shape: Any) -> None:
+        key = element_ty, tuple([getattr(size, "value", size) for size in shape])
+        if element_ty.is_ptr():  # two of one name may differ
+            return make_block(self, element_ty, shape)
+        if key not in blocks:
+            make_block(self, element_ty, shape)
+            blocks[key] = dict(vars(self))
+        vars(self).update(blocks[key])
+
+    def tensor_init(self: Any, handle: Any, type: Any) -> None:
+        sizes = tuple(type.shape.values) if type.is_block() else ()
+        if sizes not in shapes:
+            shapes[sizes] = core.constexpr(math.prod(sizes)), core.tuple([core.constexpr(size) for size in sizes])
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.numel, self.shape = shapes[sizes]
+
+    def tuple_eq(self: Any, other: Any) -> Any:
+        values = other.values if type(other) is core.tuple else other
+        plain = type(values) is list and all(type(value) is int for value in values)
+        return core.constexpr(self.values == values) if plain else equal(self, other)
+
+    # What two operands have in common is worked out for each operation: once for each pair of types, and not at all for
+    # blocks of one shape.
+
+    common: dict[tuple[Any, ...], Any] = {}
+    find_common, broadcast = semantic.TritonSemantic.computation_type_impl, semantic.TritonSemantic.broadcast_impl_value
+
+    def computation_type(self: Any, *about: Any) -> Any:
+        if about not in common:
+            common[about] = find_common(self, *about)
+        return common[about]
+
+    def broadcast_impl(self: Any, lhs: Any, rhs: Any) -> Any:
+        a, b = lhs.type, rhs.type
+        alike = a.shape.values == b.shape.values if a.is_block() and b.is_block() else a.is_block() == b.is_block()
+        return (lhs, rhs) if alike else broadcast(self, lhs, rhs)
+
     dot = [] if numpy_products else [(interpreter.InterpreterBuilder, "create_dot", create_dot)]
     return [
         *dot,
@@ -69,5 +114,10 @@ def shortcuts(numpy_products: bool = False) -> list[tuple[Any, str, Any]]:
         (function, "__call__", call),
         (interpreter.ReduceOps, "generic_reduce", generic_reduce),
         (interpreter, "_get_np_dtype", np_dtype),
+        (semantic.TritonSemantic, "computation_type_impl", computation_type),
+        (semantic.TritonSemantic, "broadcast_impl_value", broadcast_impl),
+        (core.block_type, "__init__", block_init),
+        (core.tensor, "__init__", tensor_init),
+        (core.tuple, "__eq__", tuple_eq),
         (semantic.TritonSemantic, "binary_op_sanitize_overflow_impl", no_overflow_check),
     ]
