@@ -146,7 +146,6 @@ def test_records_saved_by_an_earlier_version_stay_readable(tmp_path):
         name = "record" if saved is record else "reductions"
         (old, old_data), (new, new_data) = split(DATA / f"{name}_format_1.safetensors"), split(tmp_path / "again")
         assert new_data == old_data
-        assert set(new.pop("__metadata__")) - set(old.pop("__metadata__")) == {"sha256"}  # old files have none
         assert new == old
 
 
@@ -189,15 +188,10 @@ JUNK = [
 JUNK += [[0], [[]], {"tensor": "0"}, {"tensor": "9999"}, {"tensor": []}, ["Band", {}], [[["a"] * 3]] * 9]
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """The two files of format 1 as an earlier version wrote them, and as they are written now, with a sum."""
-    folder = tmp_path_factory.mktemp("records")
-    for name in KINDS:
-        old = DATA / f"{name}_format_1.safetensors"
-        (folder / f"{name} without a sum").write_bytes(old.read_bytes())
-        regard.Record.open(old).save(folder / f"{name} with a sum")
-    return sorted(folder.iterdir())
+@pytest.fixture
+def files():
+    """The two files of format 1."""
+    return [DATA / f"{name}_format_1.safetensors" for name in KINDS]
 
 
 def answers(record):
@@ -277,9 +271,8 @@ def test_a_damaged_record_is_refused_or_harmless(files, part, tmp_path, unchecke
             refused += 1
             continue
         found = {key: str(value) for key, value in answers(record).items()}  # whatever was changed, no other error
-        if path.name.endswith("with a sum") and data != path.read_bytes():
-            assert found == whole[path], f"seed {seed}"
-    assert refused > MUTATIONS // 3 / 3
+        assert found == whole[path], f"seed {seed}"
+    assert refused > MUTATIONS // 3 / 2
 
 
 def test_a_record_that_is_not_there_or_no_file(tmp_path):
@@ -309,7 +302,7 @@ def test_a_later_format_is_named(tmp_path):
 
 
 def test_one_changed_number_is_noticed(files, tmp_path):
-    path = next(path for path in files if path.name == "record with a sum")
+    path = files[0]
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     (tmp_path / "damaged").write_bytes(data)
@@ -369,13 +362,3 @@ def test_the_towers_of_a_model_are_told_apart():
         record.rollout(3)
     assert record.at(module="text_model").looks("w3").word == "w3"
     assert record.at(module="vision_model").rollout(3)
-
-
-def test_two_entries_of_one_name_are_refused(tmp_path):
-    header, numbers = split(DATA / "record_format_1.safetensors")
-    description = json.loads(header["__metadata__"]["regard"])
-    description["entries"].append(description["entries"][0])
-    header["__metadata__"]["regard"] = json.dumps(description)
-    (tmp_path / "damaged").write_bytes(joined(header, numbers))
-    with pytest.raises(regard.FileError, match="two entries have one name"):
-        regard.Record.open(tmp_path / "damaged")

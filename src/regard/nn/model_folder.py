@@ -99,6 +99,15 @@ def read_safetensors(path: Path, hint: str) -> tuple[dict[str, Tensor], dict[str
         raise FileError(f"{path} is damaged: {error}. {hint}") from None
 
 
+def checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """The SHA-256 of a text, and of the name, the dtype, the shape and the numbers of every tensor."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def remove_drafts(folder: Path) -> None:
     """Delete the drafts that killed processes left in a folder."""
     for draft in folder.glob(f".*{DRAFT}"):
