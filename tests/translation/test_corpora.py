@@ -4,9 +4,10 @@ import bz2
 import random
 
 import pytest
+from support.translation.similarity import jaccard
 
 from recipes import corpora
-from regard.translation.training.corpus import jaccard, read_pairs
+from regard.translation.training.corpus import read_pairs
 from regard.translation.training.vocabulary import Vocabulary
 
 

@@ -5,10 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.translation.similarity import jaccard
 
 from recipes.grammars import french, pronouns, sense
 from regard.errors import InputError
-from regard.translation.training.corpus import jaccard, near
+from regard.translation.training.corpus import near
 
 DATA = Path(__file__).parents[1] / "data"
 HEAD, *ROWS = [tuple(line.split("\t")) for line in (DATA / "pronouns.tsv").read_text(encoding="utf-8").splitlines()]

@@ -7,10 +7,11 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 from support.translation import tiny
+from support.translation.similarity import jaccard
 
 import regard
 from regard.translation import score, score_files
-from regard.translation.training.corpus import NEAR, jaccard, near
+from regard.translation.training.corpus import NEAR, near
 
 
 def spoiled(lines):

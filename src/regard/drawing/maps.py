@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -20,20 +20,12 @@ from regard.drawing.svg import Canvas, Raster, shorten
 from regard.drawing.terminal import Table, beside, heat, largest, percent, pooled, shade, shaded, visible
 from regard.errors import InputError, MissingDependencyError, ShapeError, TooLargeError
 
-__all__ = ["Heat", "Pool", "Window", "landmarks", "landscape", "overlay"]
+__all__ = ["Heat", "Window", "landmarks", "landscape", "overlay"]
 
 _SIDE = 480.0  # pixels
 _LANDMARKS = 24
 _WINDOW = 12  # tokens on a side
 _LEAST = 1e-300  # the ratio of smaller numbers overflows
-
-
-@dataclass(frozen=True, eq=False)
-class Pool:
-    """A pooled matrix that is computed when it is first drawn: the zoomable map never draws it."""
-
-    shape: tuple[int, int]
-    compute: Callable[[], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +39,7 @@ class Window:
 
 
 def landscape(
-    pool: NDArray[np.floating] | Pool,
+    pool: NDArray[np.floating] | Later,
     tokens: tuple[int, int],
     *,
     landmarks: Iterable[tuple[int, str]] = (),
@@ -57,14 +49,17 @@ def landscape(
 ) -> Picture:
     """A pooled matrix of `tokens` = (queries, keys), with (position, text) landmarks on both axes, and a window of it.
 
+    A `Later` with "pool" is computed when it is first drawn: the zoomable map never draws it.
+
     >>> landmarks = [(0, "Chapter 1"), (6000, "Chapter 2")]
     >>> landscape(np.full((64, 64), 1e-4), (10_000, 10_000), landmarks=landmarks).caption
     '10,000 × 10,000 weights in 64 × 64 cells, each the mean of about 156 × 156; shades by the logarithm.'
     """
-    if not isinstance(pool, Pool):
-        values = as_weights("pool", pool, ("rows", "columns"))
-        pool = Pool((values.shape[0], values.shape[1]), lambda: values)
-    shape, compute = pool.shape, pool.compute
+    if isinstance(pool, Later):
+        later, shape = pool, pool.shapes["pool"]
+    else:
+        known = {"pool": as_weights("pool", pool, ("rows", "columns"))}
+        later, shape = Later({"pool": known["pool"].shape}, lambda: known), known["pool"].shape
     if shape[0] > tokens[0] or shape[1] > tokens[1]:
         raise ShapeError(f"pool must have at most as many cells as there are tokens = {tokens}. Got {shape}.")
     marks = sorted((int(place), str(text)) for place, text in landmarks)
@@ -79,50 +74,43 @@ def landscape(
     note = f"{tokens[0]:,} × {tokens[1]:,} weights in {bins}; shades by the logarithm."
 
     @cache
-    def shades() -> _Shaded:
-        values = as_weights("pool", compute(), ("rows", "columns"))
+    def shaded_pool() -> tuple[NDArray[np.floating], NDArray[np.floating], float, float]:
+        """The weights, the shade of each cell from 0 to 1, and the weights at which the shades start and end."""
+        values = as_weights("pool", later["pool"], ("rows", "columns"))
         positive = values[np.isfinite(values) & (values > 0)]
         high = max(float(positive.max()), _LEAST) if positive.size else 1.0
         low = float(np.quantile(positive, 0.01)) if positive.size else 0.0
         low = max(low / 2, high * 1e-4)  # at most four powers of ten; half, so that small weights are visible
         shares = np.clip(np.log(np.maximum(values, low) / low) / np.log(high / low), 0, 1)
-        return _Shaded(values, shares, low, high)
+        return values, shares, low, high
 
     def draw(canvas: Canvas) -> None:
-        left, top = _map(canvas, shades(), tokens, marks)
-        _legend(canvas, left, shades().low, shades().high)
+        values, shares, low, high = shaded_pool()
+        left, top = _map(canvas, values, shares, tokens, marks)
+        _legend(canvas, left, low, high)
         if window is not None:
             _window(canvas, window, tokens, left, top)
 
     shapes = {"pool": shape} | {name: values.shape for name, values in held.items()}
-    numbers = Later(shapes, lambda: {"pool": shades().values} | held)
+    numbers = Later(shapes, lambda: {"pool": shaded_pool()[0]} | held)
     return Picture(
-        "map", numbers, draw, lambda room: _text(shades().shares, tokens, marks, window, room), title,
+        "map", numbers, draw, lambda room: _text(shaded_pool()[1], tokens, marks, window, room), title,
         f"{caption} {note}".strip(), tuple(text for _, text in marks),
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Shaded:
-    """A pooled matrix, the shade of each cell from 0 to 1, and the weights at which the shades start and end."""
-
-    values: NDArray[np.floating]
-    shares: NDArray[np.floating]
-    low: float
-    high: float
-
-
 def _map(
-    canvas: Canvas, shades: _Shaded, tokens: tuple[int, int], marks: list[tuple[int, str]]
+    canvas: Canvas, values: NDArray[np.floating], shares: NDArray[np.floating], tokens: tuple[int, int],
+    marks: list[tuple[int, str]],
 ) -> tuple[float, float]:  # fmt: skip
-    theme, values = canvas.theme, shades.values
+    theme = canvas.theme
     left, top = (150.0, 118.0) if marks else (64.0, 30.0)
     names = []
     for axis in (0, 1):
         edges = np.arange(values.shape[axis] + 1) * tokens[axis] // values.shape[axis]
         names.append([f"{a:,} to {b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(edges)])
     canvas.labels |= {"rows": names[0], "columns": names[1]}
-    canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shades.shares)
+    canvas.image(left, top, _SIDE, _SIDE, Raster(values, "tokens", "rows", "columns"), shares)
     canvas.rect(left, top, _SIDE, _SIDE, stroke=theme.faint, pointer_events="none")
     texts = marks or [(n * max(tokens) // 4, f"{n * max(tokens) // 4:,}") for n in range(4)]
     for axis in (0, 1):

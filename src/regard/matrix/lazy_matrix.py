@@ -396,13 +396,7 @@ class LazyMatrix(ABC):
         """A result (batch, heads, queries, …) in the user's axes."""
         return self._axes.unfold(result)
 
-    def _per_key(self, result: Tensor) -> Tensor:
-        """A result (batch, heads, keys, …) in the user's axes."""
-        return self._axes.unfold(result)
-
-    def _of_whole(self, result: Tensor) -> Tensor:
-        """A result (batch, heads, rows, columns) in the user's axes."""
-        return self._axes.unfold(result)
+    _per_key = _of_whole = _per_query  # the same of (batch, heads, keys, …) and of (batch, heads, rows, columns)
 
     def _feed(
         self, rows: Sequence[str] | None, columns: Sequence[str] | None, heads: Sequence[int] | None, title: str

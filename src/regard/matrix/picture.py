@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from regard.drawing import Window, landscape, lines, matrix
 from regard.drawing.arguments import as_words, chosen, pooling_note, spans
-from regard.drawing.maps import Pool, landmarks
+from regard.drawing.maps import landmarks
+from regard.drawing.picture import Later
 from regard.errors import InputError, OutOfRangeError, TooLargeError
 from regard.support import threads
 
@@ -98,11 +99,12 @@ def _map(
     window = None if start is None else _window(A, rows, columns, numbers, start)
     marks = landmarks([word.strip() for word in rows or ()])
     feed = A._feed(rows, columns, heads, title)
-    pool: Pool | NDArray[Any]
+    pool: Later | NDArray[Any]
     if feed is None:
         pool = _mean(A.pool(_MAP, _MAP), numbers)  # at once: all ranks compute it, whatever each of them draws
     else:
-        pool = Pool((min(_MAP, queries), min(_MAP, keys)), lambda: _pool_in_threads(A, numbers))
+        shape = min(_MAP, queries), min(_MAP, keys)
+        pool = Later({"pool": shape}, lambda: {"pool": _pool_in_threads(A, numbers)})
     drawn = landscape(pool, (queries, keys), landmarks=marks, window=window, title=title, caption=caption)
     return replace(drawn, feed=feed)
 

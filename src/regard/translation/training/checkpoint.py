@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import hashlib
 import json
 import math
 import os
@@ -27,12 +26,12 @@ from torch import Tensor, nn
 
 from regard.errors import FileError
 from regard.nn import Transformer
-from regard.nn.model_folder import read_safetensors, write_bytes, write_safetensors
+from regard.nn.model_folder import checksum, read_safetensors, write_bytes, write_safetensors
 
 FILE = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 CLOCK = "clock.f64"
-_FORMAT = "regard.training.3"
+_FORMAT = "regard.training.4"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 _now = time.monotonic
 
@@ -90,7 +89,7 @@ def write(
     contents = {f"file.{name}": torch.from_numpy(np.array(bytearray(data))) for name, data in files.items()}
     tensors = {**tensors, **contents}
     metadata = {"format": _FORMAT, "state": json.dumps(state), "origin": json.dumps(origin)}
-    metadata["sha256"] = _checksum(tensors, metadata)
+    metadata["sha256"] = _sum(metadata, tensors)
 
     def keep_previous(_: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -122,28 +121,14 @@ def _read(path: Path) -> Checkpoint:
     tensors, metadata = read_safetensors(path, "It is not used.")
     if metadata.get("format") != _FORMAT:
         raise FileError(f"{path} is not a checkpoint that this version of regard can read.")
-    if metadata.pop("sha256", None) != _checksum(tensors, metadata):
+    if metadata.pop("sha256", None) != _sum(metadata, tensors):
         raise FileError(f"{path} is damaged: its content has another sha256. It is not used.")
     files = {name.removeprefix("file."): bytes(t.numpy()) for name, t in tensors.items() if name.startswith("file.")}
     return Checkpoint(tensors, json.loads(metadata["state"]), json.loads(metadata["origin"]), files)
 
 
-def check(checkpoint: Checkpoint, expected: Mapping[str, Tensor]) -> None:
-    """Raise unless the checkpoint has exactly these tensors, with the same shapes."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
-    stored = {name: tuple(t.shape) for name, t in checkpoint.tensors.items() if not name.startswith("file.")}
-    if stored != shapes:
-        raise FileError("the checkpoint is not of this recipe's model. Was it written by another version of regard?")
-
-
-def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
-    """SHA-256 of names, dtypes, shapes and content."""
-    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+def _sum(metadata: Mapping[str, str], tensors: Mapping[str, Tensor]) -> str:
+    return checksum(json.dumps(metadata, sort_keys=True), tensors)
 
 
 @contextlib.contextmanager

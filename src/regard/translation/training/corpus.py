@@ -136,18 +136,10 @@ def character_ngrams(text: str, size: int = 4) -> frozenset[str]:
     return frozenset([text[start : start + size] for start in range(max(1, len(text) - size + 1))])
 
 
-def jaccard(one: str, other: str) -> float:
-    """The Jaccard similarity of the character 4-grams of two lines, from 0 to 1.
-
-    >>> jaccard("A dog.", "a dog."), jaccard("A dog.", "A dog!"), jaccard("A dog.", "Three")
-    (1.0, 0.5, 0.0)
-    """
-    a, b = character_ngrams(one), character_ngrams(other)
-    return len(a & b) / len(a | b) if a or b else 1.0
-
-
 def near(lines: Iterable[str], others: Iterable[str], threshold: float) -> list[bool]:
-    """Whether the `jaccard` of each line with any of the others reaches the threshold: exact, for millions of lines.
+    """Whether the Jaccard similarity of the n-grams of each line with any other reaches the threshold.
+
+    It is exact, and made for millions of lines.
 
     >>> near(["The dog ate.", "The dog ate!", "It rains.", ""], ["The dog ate.", "Hello."], 0.7)
     [True, True, False, False]
@@ -180,7 +172,7 @@ class _Similar:
         self._postings = {ngram: np.frombuffer(numbers, np.int32) for ngram, numbers in index.items()}
 
     def to(self, text: str) -> Iterator[int]:
-        """The numbers of the texts whose `jaccard` with this text reaches the threshold."""
+        """The numbers of the texts whose n-grams are so like those of this text."""
         ngrams, postings = character_ngrams(text), self._postings
         lists = [postings[ngram] for ngram in ngrams if ngram in postings]
         lacking = len(ngrams) - math.ceil(self._threshold * len(ngrams) - 1e-9) - (len(ngrams) - len(lists))

@@ -215,7 +215,6 @@ class Trainer:
         """Continue from the checkpoint, which the first process has read."""
         tensors = self._tensors()
         if saved is not None:
-            checkpoint.check(saved, tensors)
             self.log = bytearray(saved.files[LOG])
         for name, tensor in tensors.items():
             self.processes.fill(tensor, saved.tensors[name] if saved is not None else None)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing import Picture, flow, grid, landscape, lines, matrix
-from regard.drawing.maps import Pool, landmarks
+from regard.drawing.maps import landmarks
+from regard.drawing.picture import Later
 from regard.drawing.terminal import percent, visible
 from regard.errors import InputError, TooLargeError
 from regard.maps import MapEntry, MatrixFeed
@@ -340,7 +341,8 @@ def _map(entries: Sequence[Entry], title: str) -> Picture:
     words = query_side(first).words if first.tokens is not None else ()
     marks = landmarks([word.text for word in words], [word.start for word in words])
     kept = any(entry.attention is None for entry in entries)  # only a pool, perhaps of another size
-    pool = compute() if kept else Pool((min(_BINS, queries), min(_BINS, keys)), compute)
+    shape = min(_BINS, queries), min(_BINS, keys)
+    pool = compute() if kept else Later({"pool": shape}, lambda: {"pool": compute()})
     drawn = landscape(pool, (queries, keys), landmarks=marks, title=title, caption=_caption(entries))
     if kept:
         return drawn
