@@ -76,7 +76,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     narrow = r'<div class="report" markdown="1">\n\n\2\n\n</div>'
     markdown = re.sub(r"<!-- (\w+)(?: [\w-]+)? -->\n(.*?)\n<!-- /\1 -->", narrow, markdown, flags=re.DOTALL)
     markdown = re.sub(r"\]\(\.\./benchmarks/reports/([\w-]+)\.md\)", r"](benchmarks.md#\1)", markdown)
-    return re.sub(r"\]\(((?:course|how-to)/\w+)\.py\)", r"](\1.md)", markdown)
+    cells = "|".join(path.stem for path in pages(DOCS))
+    return re.sub(rf"\]\(((?:course/|how-to/)?(?:{cells}))\.py\)", r"](\1.md)", markdown)
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

@@ -1,7 +1,8 @@
 """`Page`: a Python file of cells, run once, as Markdown for the site and as a notebook.
 
-A page is a plain Python file. `# %% [markdown]` begins a cell of text (each line a comment), `# %%` one of code. All
-code cells of a page share one namespace; what a cell prints, and the value of its last line, are its output.
+A page is a plain Python file. `# %% [markdown]` begins a cell of text (each line a comment), `# %%` one of code, and
+`# %% What it does` one whose code is folded under this line. All code cells of a page share one namespace; what a cell
+prints, and the value of its last line, are its output.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from filelock import FileLock
 from regard.errors import TooLargeError
 
 ROOT = Path(__file__).parents[2]
-_MARK = re.compile(r"^# %%(?P<text> \[markdown\])?\s*$")
+_MARK = re.compile(r"^# %%(?P<text> \[markdown\])?(?: (?P<fold>\S.*?))?\s*$")
 _MAP_BUDGET = 4_000_000  # bytes of a map that the site shows in a frame; a larger one stays a drawing
 
 
@@ -32,7 +33,7 @@ _MAP_BUDGET = 4_000_000  # bytes of a map that the site shows in a frame; a larg
 class Output:
     """What a cell gave: what it printed, and its last value in the media of a notebook, pictures in both themes.
 
-    `maps`: by theme, the page of a map that can be walked into, for a frame in place of the drawing.
+    `maps`: by theme, the page of a map that can be walked into, or of a film, for a frame in place of the drawing.
     """
 
     printed: str = ""
@@ -49,8 +50,8 @@ class Output:
             parts.append(f'<pre class="output"><code>{escape(text.rstrip())}</code></pre>')
         if self.maps:
             for theme in self.maps:
-                frame = f'<iframe src="{name}-{theme}.html" loading="lazy" title="A map of attention"></iframe>'
-                alone = f'<a href="{name}-{theme}.html">Open the map alone</a>'
+                frame = f'<iframe src="{name}-{theme}.html" loading="lazy" title="Attention, to be explored"></iframe>'
+                alone = f'<a href="{name}-{theme}.html">Open the picture alone</a>'
                 parts.append(f'<div class="map picture-{theme}" data-search-exclude>{frame}{alone}</div>')
         elif self.light:
             for theme, drawn in (("light", self.light), ("dark", self.dark)):
@@ -63,11 +64,12 @@ class Output:
 
 @dataclass
 class Cell:
-    """One cell: text, or code that begins on a line of its file."""
+    """One cell: text, or code that begins on a line of its file; `fold` says what it does, if it is to be folded."""
 
     kind: str
     source: str
     line: int
+    fold: str = ""
     output: Output = field(default_factory=Output)
 
 
@@ -90,7 +92,7 @@ class Page:
         for number, line in enumerate(path.read_text().splitlines()):
             mark = _MARK.match(line)
             if mark:
-                cells.append(Cell("markdown" if mark["text"] else "code", "", number + 1))
+                cells.append(Cell("markdown" if mark["text"] else "code", "", number + 1, mark["fold"] or ""))
             elif cells:
                 cells[-1].source += line + "\n"
             elif line.strip():
@@ -143,7 +145,7 @@ class Page:
         parts = []
         for number, cell in enumerate(self.cells):
             text = cell.kind == "markdown"
-            parts.append(_linked(with_figures(cell.source), ".md") if text else f"```python\n{cell.source}\n```")
+            parts.append(_linked(with_figures(cell.source), ".md") if text else _code(cell))
             parts.append(cell.output.html(f"maps/{self.path.stem}-{number}"))
         return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -165,6 +167,9 @@ class Page:
                 made = v4.new_markdown_cell(self._named_files(_linked(with_figures(cell.source), ".ipynb")))
             else:
                 made = v4.new_code_cell(cell.source, outputs=_outputs(cell.output))
+                if cell.fold:
+                    made["source"] = f"# {cell.fold}\n{cell.source}"  # of a folded cell, Jupyter shows the first line
+                    made["metadata"] = {"jupyter": {"source_hidden": True}}
             made["id"] = f"cell-{number}"  # or a new one each time
             cells.append(made)
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -191,7 +196,8 @@ def boxed(svg: str, shown: str, name: str = "") -> str:
 
 def pages(docs: Path = ROOT / "docs") -> list[Path]:
     """Every page of cells, the chapters in their order."""
-    return sorted(docs.glob("course/*.py")) + sorted(docs.glob("how-to/*.py"))
+    chapters = sorted(docs.glob("course/*.py"), key=lambda path: (len(re.match(r"\d*", path.name)[0]) or 9, path.name))
+    return chapters + sorted(docs.glob("how-to/*.py"))
 
 
 @cache
@@ -205,6 +211,13 @@ def _library() -> str:
 def _linked(text: str, suffix: str) -> str:
     """Text whose links to other pages of cells lead to what these are built into."""
     return re.sub(r"\]\(([\w/.-]+)\.py\b", rf"](\1{suffix}", text)
+
+
+def _code(cell: Cell) -> str:
+    """Code for the site, folded under the line that says what it does."""
+    code = f"```python\n{cell.source}\n```"
+    summary = f"<summary>{escape(cell.fold)}</summary>"
+    return f'<details class="fold" markdown="1">{summary}\n\n{code}\n\n</details>' if cell.fold else code
 
 
 def _uncommented(source: str, path: Path) -> str:
@@ -229,7 +242,7 @@ def _run(cell: Cell, path: Path, names: dict[str, Any]) -> Output:
     picture = value.picture() if hasattr(value, "picture") and hasattr(value, "_repr_mimebundle_") else value
     if hasattr(picture, "to_svg"):
         output.light, output.dark = (picture.to_svg(theme=theme, transparent=True) for theme in ("light", "dark"))
-    if getattr(picture, "feed", None) is not None:
+    if getattr(picture, "feed", None) is not None or getattr(picture, "kind", "") == "film":
         with contextlib.suppress(TooLargeError):
             output.maps = {theme: picture.to_html(theme=theme, budget=_MAP_BUDGET) for theme in ("light", "dark")}
     output.value = {"text/plain": repr(value)}

@@ -102,3 +102,16 @@ def test_a_page_runs_again_only_when_it_changes(tmp_path):
     assert count.read_text() == "x"
     Page.read(write(tmp_path, text + "2\n")).run_cached(tmp_path / "cache")
     assert count.read_text() == "xx"
+
+
+def test_code_under_a_line_that_says_what_it_does_is_folded(tmp_path):
+    page = Page.read(
+        write(tmp_path, "# %% [markdown]\n# # A page\n\n# %% Add 1 & 1 \na = 1 + 1\n\n# %%\nprint(a)\n")
+    ).run()
+    assert [cell.fold for cell in page.cells] == ["", "Add 1 & 1", ""]
+    made = page.markdown()
+    assert "<summary>Add 1 &amp; 1</summary>\n\n```python\na = 1 + 1\n```\n\n</details>" in made
+    assert made.index("</details>") < made.index("```python\nprint(a)")
+    _, folded, plain = page.notebook().cells
+    assert (folded.source, folded.metadata) == ("# Add 1 & 1\na = 1 + 1", {"jupyter": {"source_hidden": True}})
+    assert (plain.source, plain.metadata) == ("print(a)", {})
