@@ -4,14 +4,14 @@
 # What goes into self-attention and what comes out: a set of vectors, of any size, in no order.
 #
 # This course needs Python and matrix products, nothing more. It follows one small calculation from its first number
-# to a model that translates. Everything it says is computed on the page, and you can change it and run it again.
+# to a program that translates. Everything it says is computed on the page, and you can change it and run it again.
 #
 # ## The question
 #
 # *A dog ate the food because it was hungry.* Who was hungry? You know that "it" is the dog. A program that reads the
 # words one at a time cannot know: "it" could be anything. It has to look at the other words, and at some more than at
 # others. The picture shows where "it" looks, drawn from numbers that we wrote by hand. The next chapters show how such
-# numbers are computed; at the end of the course a model has learned them.
+# numbers are computed; in chapter 7 a model learns them.
 
 # %%
 import numpy as np
@@ -24,7 +24,8 @@ dog = regard.steps(*textbook.dog())
 dog.as_matrix().picture(dog.words, pick="it")
 
 # %% [markdown]
-# The thicker a line, the more "it" looks at that word. Hover to read the shares.
+# The thicker a line, the more "it" looks at that word. Each line is a share of what "it" has to give: all of them
+# together are 100 %. Hover to read them.
 #
 # The second sentence that we follow through the course is *I like sushi because it makes me happy.* It has three words
 # that mean little on their own. Here "it" is the sushi:
@@ -52,8 +53,9 @@ for word in ("it", "me", "happy"):
 # ## A word is a row of numbers
 #
 # A computer calculates with numbers, so each word gets some: a **vector**, which is called its **embedding**. Which
-# numbers? Before training, any; training makes them useful. To see the numbers themselves we take a shorter sentence,
-# "I am good": three words of 512 numbers each.
+# numbers? At first, any. Then a model is **trained**: it is given many examples, and after each its numbers are changed
+# a little, so that its answers become better. Training makes the numbers useful. To see the numbers themselves we take
+# a shorter sentence, "I am good": three words of 512 numbers each.
 
 # %%
 good = textbook.i_am_good()
@@ -80,7 +82,8 @@ print("the same vector for both:", np.array_equal(full.x[place], rotten.x[place]
 
 # %% [markdown]
 # So the other words have to be brought in. A step that computes vectors from vectors, with numbers in it that are
-# learned, is called a **layer**. We want a layer that gives each word a new vector, made from *all* words.
+# learned (its **parameters**), is called a **layer**. A **model** is several layers, one after the other. We want a
+# layer that gives each word a new vector, made from *all* words.
 #
 # ## A layer on a set
 #
@@ -114,7 +117,8 @@ print(f"{sum(p.numel() for p in layer.parameters()):,} numbers to learn, however
 print(f"{sum(p.numel() for p in connected.parameters()):,} in the fully connected layer, for three words only")
 
 # %% [markdown]
-# Each vector of such a set is called a **token**. Here a token is a word; in real models it is often a part of a word.
+# Each vector of such a set is called a **token**. Here a token is a word; in real models it is often a part of a word
+# ([chapter 9](9_subwords.py)).
 #
 # ## Order does not matter yet
 #

@@ -30,8 +30,8 @@ keys = drawing.Table(dog.keys, "keys", rows=dog.words, columns=meanings)
 drawing.tables([queries, keys], title="What each word asks for, and what it is")
 
 # %% [markdown]
-# Read the row of "it" on the left and the row of "dog" on the right: both are large in the column *animal*. That is
-# all there is to "it" finding "dog". The next chapter turns it into a number.
+# Read the row of "it" on the left and the row of "dog" on the right: both are large in the column *animal*. That is all
+# there is to "it" finding "dog". The next chapter turns it into a number.
 #
 # The sentence about sushi works the same way. Its "it" asks for a thing, its "me" and "happy" ask for a person:
 
@@ -122,8 +122,9 @@ except regard.ShapeError as error:
 # %% [markdown]
 # ## Why three, and not one?
 #
-# If each word asked with its own key, Q = K, then any two words would find each other equally: the score of "it" with
-# "dog" would be the score of "dog" with "it". But "it" needs "dog", and "dog" does not need "it".
+# The next chapter multiplies each query with each key; the result is called a **score**. If each word asked with its
+# own key, Q = K, then any two words would find each other equally: the score of "it" with "dog" would be the score of
+# "dog" with "it". But "it" needs "dog", and "dog" does not need "it".
 
 # %%
 it, animal = dog.words.index("it"), dog.words.index("dog")
@@ -135,8 +136,14 @@ print("with Q = K the scores are the same both ways:", np.allclose(same, same.T)
 # ## The matrices are learned
 #
 # At first W_Q, W_K and W_V are random, and so is what a word looks at. Training changes them a little at a time,
-# towards whatever makes the model's answers better. Here the answer we want is simple: "it" should look at "dog".
-# Watch the share that "it" gives to "dog" (the next two chapters explain how it is computed).
+# towards whatever makes the model's answers better. Here the answer we want is simple: "it" should look at "dog". Watch
+# the share that "it" gives to "dog". (`regard.AttentionMatrix` computes such shares from queries and keys; the next two
+# chapters do it by hand.)
+#
+# Training needs one number that says how wrong the answer is, the **loss**: here −log of the share, which is 0 when
+# "dog" gets everything, and large when it gets little. In each step `backward` finds out in which direction each number
+# of the matrices has to change to make the loss smaller ([chapter 13](13_the_backward_pass.py) does that by hand), and
+# the *optimizer* changes it a little.
 
 # %%
 torch.manual_seed(1)
@@ -155,8 +162,8 @@ print(f"before: {shares[0]:.1%}, after 40 steps: {shares[-1]:.1%}")
 drawing.curves({"how much “it” looks at “dog”": (np.arange(40), np.array(shares))})
 
 # %% [markdown]
-# A real model is not told where to look. It is asked for a translation or for the next word, and learns that looking
-# at the right words helps. Chapter 7 trains one.
+# A real model is not told where to look. It is asked for a translation or for the next word, and learns that looking at
+# the right words helps. Chapter 7 trains one.
 #
 # ## What we have
 #

@@ -114,8 +114,9 @@ print("maximum subtracted: ", less / less.sum())
 
 # %% [markdown]
 # **Larger scores, sharper weights.** Multiply a row by a large number, and almost everything goes to one word; by a
-# small one, and all weights become alike. This is why we divided by √d. How sharp is a row? Its **entropy** says so,
-# and exp of the entropy is easy to picture: among how many words is the attention shared?
+# small one, and all weights become alike. This is why we divided by √d. How sharp is a row? Its **entropy** says so:
+# the sum of −w log w over its weights w. It is 0 if one word has everything. And exp of the entropy is easy to picture:
+# among how many words is the attention shared?
 
 # %%
 for factor in (0.0, 0.5, 1.0, 4.0):

@@ -5,7 +5,8 @@
 # storing the matrix.
 #
 # From [chapter 4](4_weights.py) each word has a row of weights. Its output z is the sum of all values, each multiplied
-# by its weight. For "I" in "I am good":
+# by its weight. (Names differ between texts: the blog post that this course grew from writes **h** for our **z**, and
+# the notes call the matrix Z of all outputs the "attention matrix".) For "I" in "I am good":
 #
 # $$
 # \mathbf{z}_{\text{I}} = a_{\text{I},\text{I}}\,\mathbf{v}_{\text{I}} + a_{\text{I},\text{am}}\,\mathbf{v}_{\text{am}}
@@ -146,7 +147,7 @@ done
 # One could also write it as a loop: for each word, for each other word. Matrix products do the same, all at once.
 
 
-# %%
+# %% The same attention twice, and a counter of what PyTorch is asked to do
 def by_loop(Q, K, V):
     output = torch.zeros(len(Q), V.shape[1])
     for i in range(len(Q)):
@@ -186,8 +187,8 @@ print(f"operations for 128 words: {loop.count:,} in the loop, {matrices.count} w
 
 # %% [markdown]
 # The multiplications are the same ones, but a matrix product does them in one operation, and nothing in it has to wait:
-# no word needs the output of another. (A network that reads one word after the other, such as the LSTM of chapter 6,
-# has to wait at each.)
+# no word needs the output of another. (A model that reads one word after the other, such as the LSTM of chapter 6, has
+# to wait at each.)
 #
 # ## What it costs
 #
@@ -198,7 +199,7 @@ print(f"operations for 128 words: {loop.count:,} in the loop, {matrices.count} w
 counts = np.array([500, 1000, 2000, 4000])
 for n in counts:
     print(f"{n:6,} words: {n * n:11,} weights, {4 * n * n / 1e6:7.1f} MB, {2 * 64 * n * n:13,} multiplications")
-print(f"a book of 100,000 words: {100_000**2:,} weights, {4 * 100_000**2 / 1e9:.0f} GB, for one head of one layer")
+print(f"a book of 100,000 words: {100_000**2:,} weights, {4 * 100_000**2 / 1e9:.0f} GB, for one layer")
 drawing.curves({"million weights, by number of words": (counts, counts**2 / 1e6)})
 
 # %% [markdown]
@@ -227,8 +228,10 @@ Q, K, V = torch.randn(3, 1000, 64).unbind(0)
 print("the same, with no row stored:", torch.allclose(by_walking(Q[7], K, V), by_matrices(Q, K, V)[7], atol=1e-5))
 
 # %% [markdown]
-# Fast kernels work in this way, a block of keys at a time. The price is that nobody sees the weights. `regard` gives
-# them back without storing them: an `AttentionMatrix` holds queries and keys, and computes what you ask for.
+# A program that computes one such step on a processor is called a **kernel**. Fast attention kernels work in this way,
+# a block of keys at a time, and do all four steps in one go: they are *fused*. The price is that nobody sees the
+# weights. `regard` gives them back without storing them: an `AttentionMatrix` holds queries and keys, and computes what
+# you ask for.
 
 # %%
 A = regard.AttentionMatrix(Q, K)
@@ -239,7 +242,8 @@ print("its three best keys   ", A.top(3).keys[7].tolist())
 print("who receives the most ", A.received().argmax().item())
 
 # %% [markdown]
-# Is it true that nothing of size n × n is created on the way? Look at the largest tensor of each calculation:
+# Is it true that nothing of size n × n is created on the way? Look at the largest tensor (an array of numbers, in
+# PyTorch's words) of each calculation:
 
 # %%
 Q, K, V = torch.randn(8000, 64), torch.randn(8000, 64), torch.randn(8000, 64)

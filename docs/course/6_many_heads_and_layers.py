@@ -4,7 +4,8 @@
 # The parts that turn attention into a transformer, each switched off once to see what it is for.
 #
 # So far each word had one row of weights and received one weighted sum. Here we put several such *heads* side by side,
-# add the parts that surround them in every transformer, stack the result, and tell it the position of each word.
+# add the parts that surround them, stack the result, and tell it the position of each word. A model that is made of
+# such layers is called a **transformer**.
 
 # %%
 import torch
@@ -81,7 +82,7 @@ for count in (1, 8, 16):
 # has to name both marked cards, in this order. The player is one attention layer and nothing else: no feed-forward
 # layer, only one matrix for the answer.
 
-# %%
+# %% Deal the cards, and train a player with one head and a player with two
 VALUES, CARDS = 7, 6
 
 
@@ -142,9 +143,9 @@ for count in (1, 2):
 print(f"a guess: {1 / VALUES:.0%}")
 
 # %% [markdown]
-# Both players have the same number of parameters. One head finds one marked card and can only guess the other: a sum of
-# both values would not tell which of them came first. With two heads, each looks at a mark of its own (① and ② are the
-# marks):
+# Both players have the same number of parameters (numbers to learn). One head finds one marked card and can only guess
+# the other: a sum of both values would not tell which of them came first. With two heads, each looks at a mark of its
+# own (① and ② are the marks). `regard.watch` records the attention of a model while it runs:
 
 # %%
 cards, marks, _ = deal(1)
@@ -157,8 +158,9 @@ drawing.matrix(record["attention"][0, :, 0].numpy(), ["head 0", "head 1"], table
 # ## The feed-forward layer
 #
 # Once the weights are known, attention only *adds up* values. Something still has to be computed from the sum. That is
-# the task of the feed-forward layer: a small network, the same for each word, that is wider in the middle and nonlinear
-# there: `down(relu(up(x)))`.
+# the task of the feed-forward layer, the same for each word: a matrix `up` makes the vector wider, *relu* replaces
+# every negative number by 0, and a matrix `down` makes it as wide as before: `down(relu(up(x)))`. What relu does cannot
+# be done by matrix products and sums alone: it is called *nonlinear*.
 #
 # It mixes no words. Change one word, and only that word's output changes:
 
@@ -177,7 +179,7 @@ print("attention layer:   ", [word for word, change in zip(words, moved, strict=
 # whose feed-forward part gives zero.
 
 
-# %%
+# %% Train a player with the feed-forward part and a player without
 class Nothing(nn.Module):
     """What stands in for a part that is switched off."""
 
@@ -231,7 +233,7 @@ print(f"a guess: {1 / VALUES:.0%}")
 # become (the mean cosine between two different words; 1 means that all words are the same), and how large their
 # numbers are.
 
-# %%
+# %% Send 16 words through 12 random layers, with and without residual and norm
 torch.manual_seed(0)
 parts = [part for _ in range(12) for part in (regard.MultiHeadAttention(128, 4), regard.FeedForward(128, 512))]
 start = torch.randn(16, 128)
@@ -350,15 +352,15 @@ for place in (5, 20, 40):
 # %% [markdown]
 # ## Against the LSTM
 #
-# Before attention, sequences were read by recurrent networks, one word after the other, with a memory that is passed on
-# from step to step. The LSTM is the best known of them. The texts this course grew from say that it has trouble with
-# what lies far back. Let us see.
+# Before attention, sequences were read by *recurrent* models, one word after the other, with a memory that is passed on
+# from step to step. The LSTM (long short-term memory) is the best known of them. The texts this course grew from say
+# that it has trouble with what lies far back. Let us see.
 #
 # The task: in a stream of random letters one is marked, and at the end the model has to say which one it was. For each
 # distance, a new LSTM and a new layer of attention (looking to the left only, no positions) learn from scratch, with
 # the same number of updates.
 
-# %%
+# %% Train an LSTM and a layer of attention for each distance
 LETTERS, WIDTH = 16, 64
 
 

@@ -59,9 +59,9 @@ print("change of the prediction at each place:", [f"{m:.1g}" for m in moved.toli
 # %% [markdown]
 # ## The mask of the padding
 #
-# The sentences of a batch have different lengths, but all rows of a tensor have the same. Short sentences are filled up
-# with a token that means nothing, the *padding*, and a second mask hides it from all words. So a sentence is not
-# affected by what it was batched with:
+# For speed a model reads several sentences at once, a *batch*. They have different lengths, but all rows of a tensor
+# have the same. Short sentences are filled up with a token that means nothing, the *padding*, and a second mask hides
+# it from all words. So a sentence is not affected by what it was batched with:
 
 # %%
 pad = model.config.pad
@@ -82,7 +82,7 @@ with torch.no_grad():
 # "it"? In French one has to know, because *il* stands for masculine words and *elle* for feminine ones. Animals can be
 # hungry, food can be rotten, never the other way round.
 
-# %%
+# %% Make up 4,000 pairs of sentences, and set some aside for the exam
 ANIMALS = {"dog": "le chien", "cat": "le chat", "wolf": "le loup", "horse": "le cheval",
            "cow": "la vache", "mouse": "la souris", "hen": "la poule", "goat": "la chèvre"}  # fmt: skip
 FOOD = {"bread": "le pain", "cheese": "le fromage", "cake": "le gâteau", "fish": "le poisson",
@@ -116,7 +116,8 @@ print("  ", " ".join(exam[0][0]), "→", " ".join(exam[0][1]))
 
 # %% [markdown]
 # The model sees numbers, so each word gets one. Number 0 ends a sentence; the last one is the padding, with which the
-# decoder also begins. (Real translators cut rare words into pieces; here every word is known.)
+# decoder also begins. (Real translators cut rare words into pieces, the subwords of [chapter 9](9_subwords.py); here
+# every word is known.)
 
 # %%
 vocabulary = ["</s>", *sorted({word for both in made for side in both[:2] for word in side}), "<pad>"]
@@ -143,11 +144,11 @@ print(" ".join(exam[0][0]), "→", rows([exam[0][0]]).tolist()[0])
 # %% [markdown]
 # ## Training, watched
 #
-# The loss is −log p of the right next word, the mean over all places: 0 would be certainty. Now and then we translate
-# one sentence that is not in the training, and keep what the decoder looks at: the mean of all its heads, while it is
-# given the correct translation.
+# The loss is −log p, where p is the probability that the model gives to the right next word; we take the mean over all
+# places. 0 would be certainty. Now and then we translate one sentence that is not in the training, and keep what the
+# decoder looks at: the mean of all its heads, while it is given the correct translation.
 
-# %%
+# %% Train for 125 steps, and look eight times
 sample = ["the", "cow", "ate", "the", "bread", "because", "it", "was", "hungry"]
 truth = ["la", "vache", "a", "mangé", "le", "pain", "parce", "qu'", "elle", "avait", "faim"]
 
@@ -246,8 +247,8 @@ for noun in ("cow", "bread", "hungry"):
 # %% [markdown]
 # ## The translator that comes with regard
 #
-# Now a real one: trained on real sentences, with subwords, eight encoder and three decoder layers. (How such a model is
-# trained: [Train my language pair](../how-to/train_my_language_pair.py).)
+# Now a real one: trained on real sentences, cut into subwords, with eight encoder and three decoder layers. (How such a
+# model is trained: [Train my language pair](../how-to/train_my_language_pair.py).)
 
 # %%
 translator = regard.Translator.default()

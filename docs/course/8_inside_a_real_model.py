@@ -3,14 +3,10 @@
 #
 # Models that others have trained, watched while they run; what their attention explains, and what it does not.
 #
-# BERT, GPT and T5 are the three shapes of transformers: only the encoder, only the decoder, both. With `regard.watch`
-# we look into one of each, ask them about the dog, and test what they seem to say. At the end a text of 100,000 tokens
-# is drawn as a map.
-#
-# Two small trained models come as Python packages, so that nothing has to be fetched while this page runs. Where they
-# are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.
+# The result first. MiniLM is a small model that others have trained, and nobody taught it what "it" stands for. One of
+# its heads gives more than half of the attention of "it" to "dog", as in the picture that chapter 1 drew by hand:
 
-# %%
+# %% Open a model from an installed package, let it read a text, and watch it
 import contextlib
 import importlib.util
 import io
@@ -55,11 +51,6 @@ def watched(model, tokenizer, text):
     return record
 
 
-# %% [markdown]
-# ## BERT's shape: an encoder
-#
-# MiniLM is a small BERT, trained to give similar vectors to sentences of similar meaning. Every word sees every word.
-
 # %%
 sizes = {"hidden_size": 384, "num_hidden_layers": 6, "intermediate_size": 1536, "vocab_size": 99}
 minilm, minilm_words = opened(
@@ -68,44 +59,11 @@ minilm, minilm_words = opened(
     lambda: transformers.BertModel(transformers.BertConfig(**sizes, num_attention_heads=12)),
 )
 record = watched(minilm, minilm_words, hungry)
-record
-
-# %% [markdown]
-# Each line is an `AttentionMatrix`, under the name of its module. Nothing was switched off to get it: the model ran
-# with fused kernels, and only queries and keys were kept. Whether these are the model's real weights can be checked: a
-# sample of rows is computed again with the formula of chapter 5.
-
-# %%
-record.check()
-record.picture("grid", title="All heads of all layers, layer by layer")
-
-# %% [markdown]
-# Many heads have a pattern that can be seen at once: some look at the word before, some at the first or the last token.
-# Which heads look from "it" to "dog"?
-
-# %%
-heads = record.heads("it", "dog")
-best = heads[0]
-print(heads)
-
-# %%
+best = record.heads("it", "dog")[0]
 record.picture("lines", word="it", layer=best.layer, head=best.head, title="The head that ties “it” to “dog”")
 
 # %% [markdown]
-# This is the picture that chapter 1 drew by hand, now from a real model. And the other sentence, about sushi? For the
-# three pairs of chapter 1, the head that looks most from one word to the other:
-
-# %%
-sushi = watched(minilm, minilm_words, "I like sushi because it makes me happy")
-for word, other in (("it", "sushi"), ("me", "I"), ("happy", "I")):
-    most = sushi.heads(word, other)[0]
-    print(f"{word:5} → {other:5} {most.weight:.0%} in layer {most.layer}, head {most.head}")
-
-# %% [markdown]
-# With trained weights, "it" finds "sushi" and "me" finds "I", but no head has "happy" look much at "I": what we wrote
-# by hand in chapter 1 is plausible, not what this model learned.
-#
-# Back to the dog. Does the head *understand* who was hungry? If so, its weights should change when the food is rotten.
+# Does the head *understand* who was hungry? If so, its weights should change when the food is rotten.
 
 # %%
 other = watched(minilm, minilm_words, rotten)
@@ -118,7 +76,56 @@ for text, seen in ((hungry, record), (rotten, other)):
 # subjects, not the meaning of the sentence. We chose it *because* it looked right: among so many heads, one usually
 # does. A good-looking head is a question, not an answer. (The head of chapter 7 turns, because it was taught to.)
 #
-# Is there a head that does turn from the dog to the food? We look for the one that turns most.
+# This chapter shows how to look into models, and how to find out what a look is worth. BERT, GPT and T5 are the three
+# shapes of transformers: only the encoder, only the decoder, both. With `regard.watch` we look into one of each. At the
+# end a text of 100,000 tokens is drawn as a map.
+#
+# Two small trained models come as Python packages, so that nothing has to be fetched while this page runs. Where they
+# are not installed, the page says so and goes on with random weights: everything works, and the numbers mean nothing.
+# (The numbers that a model has learned are called its *weights* too. "Trained weights" and "random weights" are these;
+# all other weights on this page are those of attention. And the *tokenizer* of a model is the table by which it cuts a
+# text into tokens.)
+#
+# ## BERT's shape: an encoder
+#
+# MiniLM is a small BERT, trained to give similar vectors to sentences of similar meaning. Every word sees every word.
+
+# %%
+record
+
+# %% [markdown]
+# Each line is an `AttentionMatrix`, under the name of its module, the part of the model that computed it. Nothing was
+# switched off to get it: the model ran with the fused kernels of chapter 5, and only queries and keys were kept.
+# Whether these are the model's real weights can be checked: a sample of rows is computed again with the formula of
+# chapter 5.
+
+# %%
+record.check()
+record.picture("grid", title="All heads of all layers, layer by layer")
+
+# %% [markdown]
+# Many heads have a pattern that can be seen at once: some look at the word before, some at the first or the last token.
+# Which heads look from "it" to "dog"?
+
+# %%
+print(record.heads("it", "dog"))
+
+# %% [markdown]
+# The first of them is the head of the picture above. And the other sentence, about sushi? For the three pairs of
+# chapter 1, the head that looks most from one word to the other:
+
+# %%
+sushi = watched(minilm, minilm_words, "I like sushi because it makes me happy")
+for word, noun in (("it", "sushi"), ("me", "I"), ("happy", "I")):
+    most = sushi.heads(word, noun)[0]
+    print(f"{word:5} → {noun:5} {most.weight:.0%} in layer {most.layer}, head {most.head}")
+
+# %% [markdown]
+# With trained weights, "it" finds "sushi" and "me" finds "I", but no head has "happy" look much at "I": what we wrote
+# by hand in chapter 1 is plausible, not what this model learned.
+#
+# Back to the dog. Is there a head that turns from the dog to the food when the food is rotten? We look for the one that
+# turns most.
 
 
 # %%
@@ -143,7 +150,7 @@ for text, seen in ((hungry, record), (rotten, other)):
 # need sentences that were not used for choosing. Here are eight. A head turns if it looks more at the second noun,
 # compared with the first, when the reason fits the second noun.
 
-# %%
+# %% Let the model read eight pairs of sentences, and count in how many each head turns
 fresh = [
     ("A cat", "drank", "the milk", "thirsty", "warm"),
     ("The horse", "kicked", "the fence", "angry", "rusty"),
@@ -253,7 +260,7 @@ print("attention of kinds:", sorted({entry.kind for entry in both.values()}))
 # For each head of MiniLM: how much it looks from "it" to "dog", and how far the model's final vector for "it" moves
 # when the head is taken out (as a share of its length).
 
-# %%
+# %% Take out each head, and measure how far the vector of "it" moves
 inputs = read(minilm_words, hungry)
 place = record["encoder.layer.0.attention.self"].tokens[0].find("it").start
 
@@ -286,7 +293,8 @@ print(f"correlation over all heads: {r:.2f}")
 # small effect prove that a head is useless: another head may do the same work while it is out.
 #
 # In the language model we can ask for what it predicts. After "… because it was", which words become more or less
-# probable without the head that ties "it" to "dog"? `regard.effect` runs the model with the head and without it.
+# probable without the head that ties "it" to "dog"? `regard.effect` runs the model with the head and without it. It
+# says how far the probabilities moved in *nats*, the unit of −log p; 0 is not at all.
 
 # %%
 start = hungry.rsplit(" ", 1)[0]
@@ -320,7 +328,7 @@ print(regard.effect(smol, inputs, without=regard.Link(slice(place.stop, None), p
 # sums say how much each token gives to each word.
 
 # %%
-chapters = sorted(path for path in Path("docs/course").glob("*.py") if path.name[0].isdigit())
+chapters = sorted(Path("docs/course").glob("[1-8]_*.py"))
 lines = [line.strip("# ") for path in chapters for line in path.read_text().split("# %%\n")[0].splitlines()[3:]]
 course = watched(smol, smol_words, " ".join(" ".join(lines).split()[:450]))
 
@@ -390,5 +398,5 @@ print(f"to its own topic: {share:.0%}, which is {(topic == topic[-1]).float().me
 # `record.picture("map")`: see [Attention of my Hugging Face model](../how-to/attention_of_my_model.py) and
 # [My long document](../how-to/my_long_document.py).
 #
-# This was the last chapter. Next: [further reading](reading.md), and [where the documents slip](slips.py), the mistakes
-# in the texts that this course grew from.
+# So far the words were whole, and their positions were added. The second half of the course opens what is left, piece
+# by piece, and first the words themselves: [subwords](9_subwords.py).

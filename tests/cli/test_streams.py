@@ -231,4 +231,4 @@ def test_a_path_that_is_not_utf8_is_a_path(tmp_path):
 
 def test_digits_without_end_are_no_chapter(capsys):
     assert cli.main(["quiz", "9" * 5000]) == 2
-    assert capsys.readouterr().err.startswith("regard: CHAPTER must be a number from 1 to 8.")
+    assert capsys.readouterr().err.startswith("regard: CHAPTER must be a number from 1 to 14.")

@@ -10,6 +10,7 @@ from page import Page, pages
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = pages(DOCS)
 NAMES = [path.relative_to(DOCS).as_posix() for path in PAGES]
+LONG = 18  # lines of code; a longer cell of the course is folded under a line that says what it does
 STABLE = ["1_words_as_vectors.py", "2_queries_keys_values.py", "4_weights.py"]  # quick, and without timings
 
 
@@ -44,6 +45,18 @@ def test_every_cell_runs_and_every_number_of_the_text_is_on_the_page(path, ran):
 def test_a_page_says_the_same_each_time(path, ran):
     once, again = ran(path), Page.read(path).run()
     assert [cell.output for cell in again.cells] == [cell.output for cell in once.cells]
+
+
+@pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "course"], ids=lambda path: path.stem)
+def test_long_code_is_folded_and_says_what_it_does(path):
+    page = Page.read(path)
+    code = [cell for cell in page.cells if cell.kind == "code"]
+    lines = {cell.line: sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in code if not cell.fold}
+    assert [line for line, count in lines.items() if count > LONG] == []
+    folded = [cell for cell in code if cell.fold]
+    assert page.markdown().count('<details class="fold"') == len(folded)
+    hidden = [cell.source for cell in page.notebook().cells if cell.metadata.get("jupyter") == {"source_hidden": True}]
+    assert hidden == [f"# {cell.fold}\n{cell.source}" for cell in folded]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=NAMES)

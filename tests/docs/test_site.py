@@ -168,14 +168,31 @@ def test_in_a_browser_the_map_of_the_course_can_be_walked_into(site):
 
 @pytest.mark.slow
 @in_browser
+def test_in_a_browser_the_film_of_the_course_can_be_moved(site):
+    _, folder = site
+    with launched() as browser:
+        page = browser.new_page()
+        page.goto((folder / "course" / "14_an_induction_head_appears.html").as_uri())
+        shown = page.locator(".map:visible iframe")
+        shown.scroll_into_view_if_needed()
+        frame = shown.element_handle().content_frame()
+        slider = frame.wait_for_selector("input[type=range]")
+        for moved, step in (("0", "step 0"), ("24", "step 240")):
+            slider.fill(moved)
+            seen = frame.locator("[data-frame]:visible")
+            assert seen.evaluate_all("all => all.map(each => each.dataset.frame)") == [step]
+
+
+@pytest.mark.slow
+@in_browser
 def test_in_a_browser_every_question_is_answered_by_choosing(site):
     _, folder = site
     with launched() as browser:
         page = browser.new_page()
-        for path in sorted((folder / "course").glob("[0-9]_*.html")):
+        for path in sorted((folder / "course").glob("[0-9]*_*.html")):
             page.goto(path.as_uri())
             choices = page.locator("details.choice")
-            assert choices.count() == sum(len(q.choices) for q in chapter(int(path.name[0])).questions)
+            assert choices.count() == sum(len(q.choices) for q in chapter(int(path.name.partition("_")[0])).questions)
             assert page.locator("details.choice > p:visible").count() == 0
             for choice in choices.all():
                 choice.locator("summary").press("Enter")

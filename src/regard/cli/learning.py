@@ -214,7 +214,7 @@ Examples:
 
 
 def _add_quiz_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="a chapter from 1 to 8 (default: all)")
+    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="a chapter from 1 to 14 (default: all)")
 
 
 def _run_quiz(options: argparse.Namespace) -> None:

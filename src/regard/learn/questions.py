@@ -8,7 +8,7 @@ from importlib import resources
 
 from regard.errors import InputError
 
-CHAPTERS = range(1, 9)
+CHAPTERS = range(1, 15)
 _LETTERS = "abcdefgh"
 
 
