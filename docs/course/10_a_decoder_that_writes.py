@@ -162,3 +162,40 @@ for T in (0.5, 1.0, 1.5):
 # - The temperature divides the logits before the softmax.
 #
 # The model knows which token came first, and attention alone does not: [where am I](11_where_am_i.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 10` does the same with a file.
+
+# %%
+import numpy as np  # noqa: F401 for your code
+
+from regard.learn import check
+
+
+def attend_with_cache(queries, keys, values, cached_keys, cached_values):
+    """The outputs for some new tokens, which see all cached tokens, themselves and the new tokens before them.
+
+    queries, keys, values: (new tokens, d).
+    cached_keys, cached_values: (cached tokens, d), of the tokens before.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(10, attend_with_cache)
+
+# %%
+
+
+def next_token_shares(logits, temperature):
+    """The share of each token when the next is drawn; a low temperature gives more to the best.
+
+    logits: a number for each token of the vocabulary, some near 1,000.
+    temperature: greater than 0; at 1 it changes nothing.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(10, next_token_shares)

@@ -187,3 +187,41 @@ seen.picture("matrix", layer=key[0], head=key[1], title="A head that looks at th
 # - ALiBi subtracts the distance from the score. With a causal mask, one number for each key is enough.
 #
 # Positions are cheap. Keys and values are not: [fewer keys](12_fewer_keys.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 11` does the same with a file.
+
+# %%
+import numpy as np  # noqa: F401 for your code
+
+from regard.learn import check
+
+
+def sinusoids(count, width):
+    """The positions that are added to the embeddings: (count, width).
+
+    Row p has sin(p · f) in the even columns 0, 2, … and cos(p · f) in the odd columns 1, 3, …; the frequency f of
+    columns 2i and 2i + 1 is 10000^(−2i / width).
+    """
+    raise NotImplementedError("write it here")
+
+
+check(11, sinusoids)
+
+# %%
+
+
+def rotate(x, positions):
+    """Rotary positions, as in Llama: queries or keys, each turned by its position.
+
+    x: (tokens, d). Column i of the first half and column i of the second half are a point (a, b) in a plane. It is
+        turned by the angle t = position · 10000^(−2i / d): (a cos t − b sin t, a sin t + b cos t).
+    positions: a number for each token.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(11, rotate)

@@ -176,3 +176,39 @@ print(f"no score with QK-norm can be above √64 = {64**0.5:.0f}")
 # - QK-norm bounds the scores.
 #
 # So much for what runs. Next, how it learns: [the backward pass by hand](13_the_backward_pass.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 12` does the same with a file.
+
+# %%
+import numpy as np  # noqa: F401 for your code
+
+from regard.learn import check
+
+
+def grouped_attention(queries, keys, values):
+    """Attention with fewer keys than queries: (heads, tokens, d). There is no mask.
+
+    queries: (heads, tokens, d).
+    keys, values: (groups, tokens, d). With 6 heads and 2 groups, heads 0 to 2 share the keys and values of group 0.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(12, grouped_attention)
+
+# %%
+
+
+def window_mask(tokens, width, sinks):
+    """Which key (column) a query (row) may see: a bool array (tokens, tokens).
+
+    A token sees the last `width` tokens up to itself, itself included, and the first `sinks` tokens; no later token.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(12, window_mask)

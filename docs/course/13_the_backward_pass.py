@@ -222,3 +222,40 @@ drawing.curves({"how much “it” looks at “dog”": (np.arange(60), np.array
 #
 # Last, a whole model learns, and something appears in it that nobody asked for: [an induction head
 # appears](14_an_induction_head_appears.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 13` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def softmax_backward(weights, gradient):
+    """The gradient of a loss by the scores, from its gradient by the weights: (queries, keys).
+
+    weights: (queries, keys), the softmax of each row of scores. In a row, weight i changes with score j by
+        w_i (1 − w_i) if i = j, else by −w_i w_j.
+    gradient: (queries, keys), how much the loss changes with each weight.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(13, softmax_backward)
+
+# %%
+
+
+def attention_backward(queries, keys, values, gradient):
+    """The gradients of a loss by queries, keys and values, for attention without a mask: three arrays.
+
+    queries, keys: (words, d).
+    values: (words, d_v).
+    gradient: (words, d_v), by the output softmax(QKᵀ / √d) V.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(13, attention_backward)

@@ -212,3 +212,27 @@ print(f"without 4 other heads of these layers: {loss_of_second(others):.2f}")
 # This was the last chapter. You know what every number in a Transformer is for, how it is computed, how it is learned,
 # and how to find out whether it matters. Next: [further reading](reading.md), [where the documents slip](slips.py), or
 # a task of your own in [the how-to pages](../how-to/index.md).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 14` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def induction_score(weights, tokens):
+    """How strongly each head does induction: a number for each head.
+
+    At each token that occurred before, an induction head looks at the token that followed its last occurrence. The
+    score is the mean of these weights over all such tokens.
+
+    weights: (heads, tokens, tokens).
+    tokens: a list of numbers, the same for the same token.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(14, induction_score)

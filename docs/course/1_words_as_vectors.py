@@ -176,3 +176,25 @@ for node, by in enumerate(moved.tolist()):
 # - Shuffling the inputs shuffles the outputs in the same way. Positions have to be added separately.
 #
 # How does one word look at another? It asks, and the other answers: [queries, keys, values](2_queries_keys_values.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 1` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def embed(words, vocabulary, table):
+    """X: a row for each word of a sentence.
+
+    words: a list of strings; a word may occur several times.
+    vocabulary: a list of all words that are known.
+    table: an array with a row for each word of the vocabulary, in its order.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(1, embed)

@@ -172,3 +172,24 @@ drawing.curves({"how much “it” looks at “dog”": (np.arange(40), np.array
 # - The matrices are what is learned; they do not depend on how many words there are.
 #
 # Next, queries meet keys: [scores and scaling](3_scores_and_scaling.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 2` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def project(x, w_q, w_k, w_v):
+    """Queries, keys and values: three arrays with a row for each word.
+
+    x: (words, width).
+    w_q, w_k, w_v: (width, d).
+    """
+    raise NotImplementedError("write it here")
+
+
+check(2, project)

@@ -303,3 +303,24 @@ for d in widths:
 #   stack of 12 layers does not learn.
 #
 # Next, scores become shares: [weights](4_weights.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 3` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def scaled_scores(queries, keys):
+    """QKᵀ / √d: a row for each query, a column for each key.
+
+    queries: (words, d).
+    keys: (words of a second sentence, d).
+    """
+    raise NotImplementedError("write it here")
+
+
+check(3, scaled_scores)

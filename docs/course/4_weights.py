@@ -160,3 +160,23 @@ sushi.as_matrix().picture(sushi.words, "matrix", title="“it” is the sushi, �
 # - A mask sets scores to minus infinity, and their weights are 0.
 #
 # The weights say how much to take from each word. Next, what is taken: [the weighted sum](5_the_weighted_sum.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 4` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def softmax(scores):
+    """Weights: the scores of each row as positive numbers that add up to 1.
+
+    scores: (queries, keys); some rows have scores near 1,000, whose exp is too large for a float.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(4, softmax)

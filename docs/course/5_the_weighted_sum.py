@@ -269,3 +269,25 @@ print(f"Q alone:           {Q.numel():11,} numbers")
 #
 # One row of weights for each word is often not enough. Next:
 # [many heads, and the layer around them](6_many_heads_and_layers.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 5` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def attention(queries, keys, values):
+    """softmax(QKᵀ / √d) V: an output for each query.
+
+    queries: (words, d).
+    keys: (words, d).
+    values: (words, d_v).
+    """
+    raise NotImplementedError("write it here")
+
+
+check(5, attention)

@@ -429,3 +429,44 @@ print("LSTM, short ones first", *(f"{share:>6.0%}" for share in shares))
 # - Positions are added to the embeddings; without them a sentence is a set of words.
 #
 # Two such stacks, one that reads and one that writes, make a translator: [chapter 7](7_translation.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 6` does the same with a file.
+
+# %%
+import numpy as np  # noqa: F401 for your code
+
+from regard.learn import check
+
+
+def multi_head(x, w_q, w_k, w_v, w_o, heads):
+    """Multi-head attention: (words, width).
+
+    x: (words, width).
+    w_q, w_k, w_v, w_o: (width, width). The first head has the first width / heads columns of w_q, w_k and w_v,
+        the second head the next, and so on. The outputs of the heads are joined in this order, then multiplied by w_o.
+    heads: how many.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(6, multi_head)
+
+# %%
+
+
+def encoder_layer(x, attention, feed_forward):
+    """A Transformer layer: attention, residual, norm; then feed-forward, residual, norm.
+
+    x: (words, width).
+    attention, feed_forward: functions of such an array that return one of the same shape.
+
+    The norm gives each word a mean of 0 and a variance of 1: it adds 1e-5 to the variance and has no weights.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(6, encoder_layer)

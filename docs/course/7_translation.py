@@ -341,3 +341,38 @@ for found, noun in ((hungry, "dog"), (delicious, "food")):
 # these sentences right; one that goes round it does not.
 #
 # [Chapter 8](8_inside_a_real_model.py) goes on from here, with models that nobody taught.
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write these functions, and run the cell: `check` compares each with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 7` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def causal_weights(scores):
+    """Weights of a decoder: a word sees itself and the words before it. Each row sums to 1.
+
+    scores: (words, words), scaled.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(7, causal_weights)
+
+# %%
+
+
+def cross_attention(target, source, w_q, w_k, w_v):
+    """What each word of the target takes from the source: (target words, d_v).
+
+    target: (target words, width), the vectors of the decoder.
+    source: (source words, width), the vectors of the encoder.
+    w_q, w_k, w_v: the matrices of queries, keys and values.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(7, cross_attention)

@@ -400,3 +400,24 @@ print(f"to its own topic: {share:.0%}, which is {(topic == topic[-1]).float().me
 #
 # So far the words were whole, and their positions were added. The second half of the course opens what is left, piece
 # by piece, and first the words themselves: [subwords](9_subwords.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In the
+# terminal, `regard quiz --code 8` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def rollout(weights):
+    """How much of each input word is in each word at the top: (words, words), rows that sum to 1.
+
+    weights: (layers, heads, words, words), layer 0 is the first. In each layer take the mean over the heads; half of
+        a word is this mixture, half is the word itself (the residual).
+    """
+    raise NotImplementedError("write it here")
+
+
+check(8, rollout)

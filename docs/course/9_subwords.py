@@ -219,3 +219,25 @@ for sentence in (english, french):
 # - What the vocabulary has cut, attention joins: the pieces of a word need each other.
 #
 # A token is a piece. Now a model that writes them, one by one: [a decoder that writes](10_a_decoder_that_writes.py).
+
+# %% [markdown]
+# ## Write it yourself
+#
+# Write this function, and run the cell: `check` compares it with ours on random inputs, and says what differs. In
+# the terminal, `regard quiz --code 9` does the same with a file.
+
+# %%
+from regard.learn import check
+
+
+def encode(word, merges):
+    """The pieces of a word by byte pair encoding: a list of strings that join to the word.
+
+    word: a string; at first each letter is a piece.
+    merges: pairs of pieces in the order in which they were learned. For each pair in turn, go through the pieces from
+        left to right, and join every left piece with a right piece directly after it.
+    """
+    raise NotImplementedError("write it here")
+
+
+check(9, encode)

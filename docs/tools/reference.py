@@ -41,7 +41,7 @@ _MORE = {
     "watch": [f"watching.{name}" for name in watching.__all__ if name not in regard.__all__],
     "serving": [f"serving.{name}" for name in serving.__all__],
     "shards": [f"distributed.{name}" for name in distributed.__all__],
-    "steps": [f"textbook.{name}" for name in textbook.__all__],
+    "steps": [f"textbook.{name}" for name in textbook.__all__] + ["learn.check", "learn.check_file", "learn.Verdict"],
     "pictures": [f"drawing.{name}" for name in drawing.__all__ if name != "Picture"],
 }
 

@@ -1,5 +1,7 @@
 """`main`, and the command `steps`."""
 
+import csv
+import dataclasses
 import io
 import os
 import re
@@ -7,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.process import LINE, run
 from test_long_work import Terminal
 
 import regard
 from regard import cli
+from regard.cli.learning import _MATRICES
 from regard.drawing.terminal import told_apart
 from regard.errors import ShapeError
 
@@ -291,3 +295,53 @@ def test_several_arguments_are_one_sentence(capsys):
     expected = capsys.readouterr().out
     assert cli.main(["steps", "I", "am", "good"]) == 0
     assert capsys.readouterr().out == expected
+
+
+def test_steps_of_a_layer_and_head(capsys):
+    """The weights are those that `watch` sees in this head."""
+    sentence = "The cat sat on the mat"
+    assert cli.main(["steps", sentence, "--layer", "1", "--head", "4", "--matrix", "weights"]) == 0
+    header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    entry = regard.Translator.default().translate(sentence).watch()["encoder.layers.1.attention"]
+    assert header[1:] == [row[0] for row in rows] == ["The", "cat", "sat", "on", "the", "ma", "t", "</s>"]
+    numbers = [[float(number) for number in row[1:]] for row in rows]
+    np.testing.assert_allclose(numbers, entry[0, 4].numpy(), atol=1e-4)
+    assert cli.main(["steps", "I am good", "--layer", "2"]) == 0
+    assert "encoder, layer 2, head 0." in capsys.readouterr().out  # not the textbook's numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a", "--layer", "8"], "layers 0 to 7 with heads 0 to 5. Got layer 8, head 0."),
+        (["a", "--head", "-1"], "Got layer 3, head -1."),
+        (["--head", "1"], "--head takes a SENTENCE. Got none."),
+        (["a", "--random", "--layer", "1"], "--layer chooses numbers of the translator, --random takes none."),
+    ],
+)
+def test_steps_refuses_other_layers_and_heads(arguments, message, capsys):
+    assert cli.main(["steps", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_each_matrix_can_be_saved_whole(tmp_path, capsys):
+    done = regard.steps(*regard.textbook.i_am_good())
+    names = [field.name for field in dataclasses.fields(done) if field.name != "words"]
+    assert list(_MATRICES) == names
+    for name in names:
+        assert cli.main(["steps", "I am good", "--matrix", name]) == 0
+        _, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+        np.testing.assert_array_equal([[float(number) for number in row[1:]] for row in rows], getattr(done, name))
+    assert cli.main(["steps", "I am good", "--matrix", "scaled", "-o", str(tmp_path / "scaled.svg")]) == 0
+    drawn = (tmp_path / "scaled.svg").read_text()
+    assert "÷ √64 = 8" in drawn
+    assert "softmax" not in drawn
+    with pytest.raises(regard.InputError, match="only must be one of x, w_q"):
+        done.picture(only="cake")
+
+
+def test_steps_says_which_letters_the_vocabulary_lacks(capsys):
+    assert cli.main(["steps", "Hello 你好"]) == 0
+    assert "the translator has no token for 你好: all of them are <unk>" in capsys.readouterr().out
+    assert cli.main(["steps", "Hello dog"]) == 0
+    assert "<unk>" not in capsys.readouterr().out

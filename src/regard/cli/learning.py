@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +19,12 @@ from numpy.typing import NDArray
 from regard.cli import command
 from regard.cli.command import Command
 from regard.errors import FileError, InputError
+from regard.io import progress
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.learn.questions import Chapter
     from regard.learn.textbook import Example
     from regard.translation import Translator
 
@@ -85,13 +90,16 @@ Examples:
   regard steps                                       "I am good", from the textbook
   regard steps "A dog ate the food because it was hungry"
   regard steps "Any words of yours" -o steps.html    hover over any number
+  regard steps "Any words of yours" --layer 1 --head 4
+  regard steps "Any words of yours" --matrix weights > weights.csv
   regard steps "Any words of yours" --random         an untrained model
   regard steps --example numbers -o steps.png --theme dark
 
 Four sentences have the numbers of the textbook: "I am good", "I am hungry", "A dog
 ate the food because it was hungry", and "I like sushi because it makes me happy".
-For any other sentence the numbers are those of one head of the bundled translator;
-with --random they are random, as in a model before its training.
+For any other sentence, or with --layer or --head, the numbers are those of one head of
+the bundled translator (layers and heads count from 0); with --random they are random, as
+in a model before its training.
 In Python:  steps = regard.steps(x, w_q, w_k, w_v, words); steps.picture().save("steps.svg")
 """
 # Of the 48 heads, this one is soft and still has a pattern: in short sentences, the token before gets about half.
@@ -102,12 +110,16 @@ A row of X is the input of this layer for one token, and a 1 that multiplies the
 last row of each W. A word may be several tokens; </s> ends the sentence.
 Note: in this sentence {count} of {tokens} tokens give their largest weight to {where}.
 """
+_UNKNOWN = """\
+Note: the translator has no token for {letters}: all of them are <unk>, with the same numbers.
+"""
 _BY_HAND = "The textbook's numbers, made by hand to show the idea: they are not from a trained model.\n"
 _RANDOM = """\
 Random numbers: X and the matrices W are random, as in an untrained model, so the
 weights mean nothing. Without --random, a sentence of the textbook has the textbook's
 numbers, as in `regard steps "I am good"`, and any other has those of a trained model.
 """
+_MATRICES = "x", "w_q", "w_k", "w_v", "queries", "keys", "values", "scores", "scaled", "weights", "output"
 _EXAMPLE = {"good": "i_am_good", "numbers": "worked_example"}  # functions of regard.learn.textbook
 _EXAMPLE_HELP = 'good: "I am good", 512 numbers for each word (default); numbers: three words of four numbers'
 
@@ -117,6 +129,10 @@ def _add_steps_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sentence", nargs="*", type=command.text, metavar="SENTENCE", help=sentence)
     parser.add_argument("--example", choices=_EXAMPLE, default="good", help=_EXAMPLE_HELP)
     parser.add_argument("--random", action="store_true", help="use random numbers, as in an untrained model")
+    parser.add_argument("--layer", type=int, metavar="N", help=f"layer of the translator, from 0 ({_LAYER})")
+    parser.add_argument("--head", type=int, metavar="N", help=f"head of this layer, from 0 ({_HEAD})")
+    only = "print only this matrix as CSV, all of it; with -o, its picture"
+    parser.add_argument("--matrix", choices=_MATRICES, help=only)
     command.add_picture_options(parser)
 
 
@@ -126,56 +142,73 @@ def _run_steps(options: argparse.Namespace) -> None:
     sentence = " ".join(options.sentence) if options.sentence else None
     example, note = _example(sentence, options)
     result = steps(*example)
-    if note == _TRAINED:
-        note = note.format(layer=_LAYER, head=_HEAD, **_pattern(result.weights))
-    if options.output is None:
+    if options.output is not None:
+        title = options.title
+        if note != _BY_HAND:
+            print(note)
+            title = f"{sentence} ({note.partition(':')[0].lower()})" if title is None else title
+        command.save(result.picture(title=title, only=options.matrix), options)
+    elif options.matrix is None:
         print(note)
         command.console().print(result)
-        return
-    title = options.title
-    if note != _BY_HAND:
-        print(note)
-        title = f"{sentence} ({note.partition(':')[0].lower()})" if title is None else title
-    command.save(result.picture(title=title), options)
+    else:
+        numbers, square = getattr(result, options.matrix), options.matrix in ("scores", "scaled", "weights")
+        names = range(len(numbers)) if options.matrix.startswith("w_") else result.words
+        table = csv.writer(sys.stdout)
+        table.writerow(["", *(result.words if square else range(numbers.shape[1]))])
+        table.writerows([name, *row] for name, row in zip(names, numbers.tolist(), strict=True))
 
 
 def _example(sentence: str | None, options: argparse.Namespace) -> tuple[Example, str]:
     """The arguments of `steps`, and a note on where their numbers come from."""
     from regard.learn import textbook
 
+    chosen = [f"--{name}" for name in ("layer", "head") if getattr(options, name) is not None]
     if sentence is None:
-        if options.random:
-            raise InputError("--random takes a SENTENCE. Got none.")
+        if options.random or chosen:
+            raise InputError(f"{'--random' if options.random else chosen[0]} takes a SENTENCE. Got none.")
         return getattr(textbook, _EXAMPLE[options.example])(), _BY_HAND
     if options.random:
+        if chosen:
+            raise InputError(f"{chosen[0]} chooses numbers of the translator, --random takes none. Leave one out.")
         return textbook.untrained(sentence), _RANDOM
-    example = textbook.known(sentence)
-    return (_trained(sentence), _TRAINED) if example is None else (example, _BY_HAND)
+    example = None if chosen else textbook.known(sentence)
+    return _trained(sentence, options.layer, options.head) if example is None else (example, _BY_HAND)
 
 
-def _trained(sentence: str) -> Example:
-    """The input of an encoder layer of the translator for a sentence, and the matrices of one of its heads."""
+def _trained(sentence: str, layer: int | None, head: int | None) -> tuple[Example, str]:
+    """The input of an encoder layer of the translator for a sentence, the matrices of one of its heads, and a note."""
     import torch
 
+    from regard.learn import steps
     from regard.learn.textbook import Example
     from regard.translation import Translator
 
     translator = Translator.default()
     model, words = translator.model, translator.words
+    layer, head = _LAYER if layer is None else layer, _HEAD if head is None else head
+    layers, heads = len(model.encoder.layers), model.config.heads
+    if layer not in range(layers) or head not in range(heads):
+        raise InputError(
+            f"the translator has layers 0 to {layers - 1} with heads 0 to {heads - 1}. Got layer {layer}, head {head}."
+        )
     ids, most = [*words.encode(sentence), words.end], model.config.positions
     if len(ids) > most:
         raise InputError(f"the sentence must have at most {most} tokens. Got {len(ids)}. Shorten it, or use --random.")
-    attention: Any = model.encoder.layers[_LAYER].attention
+    attention: Any = model.encoder.layers[layer].attention
     with torch.no_grad():
         x, _ = model.enter(torch.tensor([ids]))
-        for layer in model.encoder.layers[:_LAYER]:
-            x = layer(x)
+        for before in model.encoder.layers[:layer]:
+            x = before(x)
         x = torch.cat([x[0], torch.ones(len(ids), 1)], 1)  # times the bias, the last row of each W
         joined = torch.cat([attention.projection.weight, attention.projection.bias[:, None]], 1)
-        parts = (torch.split(part, attention.head_width)[_HEAD] for part in torch.split(joined, attention.sizes))
+        parts = (torch.split(part, attention.head_width)[head] for part in torch.split(joined, attention.sizes))
         w_q, w_k, w_v = (part.mT.double().numpy() for part in parts)
     names = tuple(piece.removeprefix("\u2581") or piece for piece in words.pieces(ids))
-    return Example(x.double().numpy(), w_q, w_k, w_v, names)
+    example = Example(x.double().numpy(), w_q, w_k, w_v, names)
+    note = _TRAINED.format(layer=layer, head=head, **_pattern(steps(*example).weights))
+    letters = "".join(dict.fromkeys(letter for letter in sentence if not words.knows(letter)))
+    return example, note + (_UNKNOWN.format(letters=letters) if letters else "")
 
 
 def _pattern(weights: NDArray[np.float64]) -> dict[str, Any]:
@@ -199,36 +232,86 @@ STEPS = Command("steps", _HELP_STEPS, _ABOUT_STEPS, _EXAMPLES_STEPS, _run_steps,
 # regard quiz
 
 _PROSE = 88  # columns
+_KILLED = 60  # seconds for all functions of a file; each of them stops itself earlier, unless it hangs in C
+_CHECK = """\
+import sys
+from regard.learn import check_file
+verdicts = check_file(sys.argv[1], int(sys.argv[2]))
+print(*verdicts, sep="\\n")
+sys.exit(not all(verdicts))
+"""
 
 _ABOUT_QUIZ = """\
 Ask the questions of the course (docs/course) one by one. Answer with a letter. Each
 answer is explained, with code that prints it: run it yourself. An empty line skips a
 question; q ends the quiz.
+
+With --code: write the functions of a chapter yourself. The first time, a file with
+their heads is written into this folder. Fill it in and run the same command again: it
+compares your functions with ours on random inputs, and says what differs. They run in
+a process of their own for a few seconds at most. Exit code 1: something is not right.
 """
 _EXAMPLES_QUIZ = """\
 Examples:
   regard quiz           all chapters
   regard quiz 3         scores and scaling
+  regard quiz --code 4  write softmax; from 1 to 14, the parts of a Transformer
   printf 'a\\nb\\nc\\n' | regard quiz 1
 """
 
 
 def _add_quiz_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="a chapter from 1 to 14 (default: all)")
+    parser.add_argument("chapter", nargs="?", metavar="CHAPTER", help="the number of a chapter (default: all)")
+    parser.add_argument("--code", action="store_true", help="write the functions of a chapter, and have them checked")
 
 
 def _run_quiz(options: argparse.Namespace) -> None:
-    from rich.syntax import Syntax
+    from regard.learn.questions import chapter, chapters
 
-    from regard.learn import CHAPTERS, chapter
+    number, known = options.chapter, chapters("code" if options.code else "quiz")
+    if number is None and options.code:
+        raise InputError("--code takes a CHAPTER. Got none.")
+    if number is not None and number.lstrip("0") not in map(str, known):
+        leave = "" if options.code else " Leave it out for all."
+        raise InputError(f"CHAPTER must be a number from {known[0]} to {known[-1]}. Got {number!r}.{leave}")
+    if options.code:
+        _check_code(int(number))
+    else:
+        _ask([chapter(each) for each in (known if number is None else [int(number)])])
+
+
+def _check_code(number: int) -> None:
+    """Write a file with functions to fill in or, if it exists, check the functions in it."""
+    from regard.learn import exercises
+
+    path, every = Path(f"chapter_{number}.py"), exercises(number)
+    if not path.exists():
+        head = f'"""Chapter {number}: write the functions, then run `regard quiz --code {number}` again."""'
+        with path.open("x", encoding="utf-8") as file:
+            file.write("\n\n".join([f"{head}\n\nimport numpy as np\n", *(each.stub for each in every)]))
+        print(f"Wrote {path}. Fill in {' and '.join(each.name for each in every)}, then run the same command again.")
+        return
+    command_line = [sys.executable, "-X", "utf8", "-c", _CHECK, str(path), str(number)]
+    try:
+        with progress("checking"):
+            done = subprocess.run(
+                command_line, capture_output=True, encoding="utf-8", errors="replace", timeout=_KILLED
+            )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{path} did not end in {_KILLED} seconds. Is there a loop that never ends?") from None
+    print(done.stdout, end="")
+    if done.returncode not in (0, 1):
+        raise InputError(f"{path} ended Python with exit code {done.returncode}. {done.stderr}".strip())
+    if done.returncode:
+        raise SystemExit(1)
+
+
+def _ask(chapters: list[Chapter]) -> None:
+    """Ask the questions of some chapters."""
+    from rich.syntax import Syntax
 
     if sys.stdin is None:
         raise FileError("standard input is closed: answers are read from it.")
-    number = options.chapter
-    if number is not None and number.lstrip("0") not in map(str, CHAPTERS):
-        first, last = CHAPTERS[0], CHAPTERS[-1]
-        raise InputError(f"CHAPTER must be a number from {first} to {last}. Got {number!r}. Leave it out for all.")
-    chapters = [chapter(each) for each in (CHAPTERS if number is None else [int(number)])]
     output = command.console(highlight=False)
     right = done = 0
     total = sum(len(part.questions) for part in chapters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from rich.text import Text
 from torch import Tensor
 
-from regard.drawing import calculation
+from regard.drawing import calculation, tables
 from regard.drawing.terminal import Table, beside, mixtures, told_apart, visible
-from regard.errors import DeviceError, DTypeError, ShapeError
+from regard.errors import DeviceError, DTypeError, InputError, ShapeError
 from regard.matrix import AttentionMatrix
 from regard.support import Float
 
@@ -82,21 +82,31 @@ class Steps(Generic[Array]):
         """Show the picture in a notebook."""
         return self.picture()._repr_mimebundle_()
 
-    def picture(self, cell: tuple[int, int] | None = None, title: str | None = None) -> Picture:
+    def picture(
+        self, cell: tuple[int, int] | None = None, title: str | None = None, only: str | None = None
+    ) -> Picture:
         """The whole calculation as a picture.
 
         Args:
             cell: (row, column) of the score to show term by term.
             title: the title; by default the words.
+            only: draw a single matrix, named as in this class: "x", "w_q", "queries", "scores", "weights", ….
 
         >>> import regard
         >>> steps(*regard.textbook.i_am_good()).picture()
         Picture('steps', X=(3, 512), W_Q=(512, 64), ...)
         """
+        title = " ".join(map(visible, self.words[:20])) if title is None else title
+        if only is not None:
+            every = [table for _, drawn in self._sections() for table in drawn]  # in the order of the fields
+            names = [field.name for field in fields(self) if field.name != "words"]
+            if only not in names:
+                raise InputError(f"only must be one of {', '.join(names)}. Got {only!r}.")
+            return tables([every[names.index(only)]], title=title)
         queries, keys, values, weights = map(_numbers, (self.queries, self.keys, self.values, self.weights))
         return calculation(
             self._sections(), words=told_apart(self.words), queries=queries, keys=keys, weights=weights, values=values,
-            text=self._text, cell=cell, title=" ".join(map(visible, self.words[:20])) if title is None else title,
+            text=self._text, cell=cell, title=title,
         )  # fmt: skip
 
     def _sections(self) -> list[tuple[str, list[Table]]]:
@@ -134,7 +144,7 @@ class Steps(Generic[Array]):
 
     def _text(self, width: int) -> Text:
         parts: list[Text] = [
-            Text.assemble((text, "italic"), "\n", beside(tables, width)) for text, tables in self._sections()
+            Text.assemble((text, "italic"), "\n", beside(drawn, width)) for text, drawn in self._sections()
         ]
         return Text("\n\n").join([*parts, mixtures(told_apart(self.words), _numbers(self.weights), width)])
 

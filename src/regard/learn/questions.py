@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from regard.errors import InputError
 
-CHAPTERS = range(1, 15)
 _LETTERS = "abcdefgh"
 
 
@@ -55,8 +55,26 @@ def chapter(number: int) -> Chapter:
     >>> chapter(2).title
     'Queries, keys, values'
     """
-    if number not in CHAPTERS:
-        raise InputError(f"the course has chapters {CHAPTERS[0]} to {CHAPTERS[-1]}. Got {number}.")
-    content = tomllib.loads((resources.files(__package__) / "quiz" / f"{number}.toml").read_text("utf-8"))
+    content = read_chapter("quiz", number)
     questions = tuple(Question(**{**fields, "choices": tuple(fields["choices"])}) for fields in content["question"])
     return Chapter(number, content["title"], questions)
+
+
+def chapters(folder: str) -> range:
+    """The chapters that have a file in "quiz" (questions) or "code" (exercises).
+
+    >>> chapters("code")
+    range(1, 15)
+    """
+    files = (resources.files(__package__) / folder).iterdir()
+    return range(1, 1 + sum(file.name.endswith(".toml") for file in files))
+
+
+def read_chapter(folder: str, number: int) -> dict[str, Any]:
+    """The content of the file of a chapter."""
+    if number not in (known := chapters(folder)):
+        raise InputError(f"the course has chapters {known[0]} to {known[-1]}. Got {number}.")
+    return tomllib.loads((resources.files(__package__) / folder / f"{number}.toml").read_text("utf-8"))
+
+
+CHAPTERS = chapters("quiz")
