@@ -52,6 +52,21 @@ title = f"Layer {best.layer}, head {best.head} looks most from “it” to “do
 record.picture("lines", word="it", layer=best.layer, head=best.head, title=title)
 
 # %% [markdown]
+# ## All heads
+#
+# `record.picture("heads")` has every layer and head, and every kind of attention of a model that has several: a menu
+# chooses the layer, a click switches a head on or off, a double click shows it alone. The stronger a line, the larger
+# the weight. Hover over a word to read its weights, in both directions; click to keep it. `.save("heads.html")` writes
+# one file that fetches nothing. A long text scrolls: its file has the largest weights of each row, as many as fit, and
+# says how many. They are plain weights, so the first token, a sink, draws most lines.
+
+# %%
+heads = record.picture("heads", word="it", title="SmolLM2, every head")
+with tempfile.TemporaryDirectory() as folder:
+    print(f"{heads.save(Path(folder) / 'heads.html').stat().st_size:,} bytes, {len(record)} layers")
+heads
+
+# %% [markdown]
 # Other pictures are "matrix", "grid", "flow" and "map". Any number can be asked for: each entry is an `AttentionMatrix`
 # under the name of its module, of shape (batch, heads, queries, keys).
 

@@ -64,6 +64,13 @@ class TestFlow:
         picture = drawing.flow(layers, list("abcde"), "d")
         want = np.eye(5)[3] @ layers[2] @ layers[1] @ layers[0]
         said = {t.split(": ")[1]: t.split(": ")[2] for t in titles(picture) if t.startswith("input: ")}
+        assert [t for t in texts(picture) if t.startswith(("input", "layer"))] == [
+            "input",
+            "layer 0",
+            "layer 1",
+            "layer 2",
+        ]
+        assert str(picture).splitlines()[0].startswith("layer 2  d 100 %")
         for word, share in zip("abcde", want, strict=True):
             assert float(said[word].removesuffix(" %")) == pytest.approx(100 * share, abs=0.051)
 

@@ -55,7 +55,7 @@ class TestTerminal:
     def test_only_who_looks_is_marked(self, picture):
         for drawn in (picture, drawing.flow([np.eye(2)], ["dog", "it"], "it")):
             coloured = shown(drawn, color_system="truecolor", force_terminal=True)
-            name = "layer 1" if drawn.kind == "flow" else "it"
+            name = "layer 0" if drawn.kind == "flow" else "it"
             assert re.findall(r"\x1b\[36m([^\x1b]*)", coloured)[0].strip() == name
             assert not re.search(r"\x1b\[36m[^\x1b]*(dog|%)", coloured)
 

@@ -265,7 +265,7 @@ def test_a_cropped_flow_has_the_shares_of_the_whole_text(causal):
     drawn[21] = 1  # after what lies before
     for layer in (2, 1, 0):
         share = share @ mean(record, layer=layer)
-        drawn = drawn @ picture.numbers[f"layer {layer + 1}"]
+        drawn = drawn @ picture.numbers[f"layer {layer}"]
         np.testing.assert_allclose(drawn[1:-1], share[110:151].numpy(), atol=1e-6)
         np.testing.assert_allclose(drawn[[0, -1]], [share[:110].sum(), share[151:].sum()], atol=1e-6)
     assert picture.words[:2] == ("… 110 before", "w110")
@@ -316,9 +316,9 @@ def test_lines_of_a_passage_are_shares_of_what_does_not_rest_on_sinks():
 def test_a_flow_of_a_repeated_word_starts_at_the_first(story):
     picture = story.picture("flow", word="dog")
     assert 'This is occurrence 1 of 4 of "dog"; the next is "the young [dog] ran after".' in picture.caption
-    assert str(picture).splitlines()[0].startswith("layer 3  dog 100 %")
-    assert str(story.picture("flow", word="dog 2")).splitlines()[0] == "layer 3  dog 2 100 %"
-    assert str(story.picture("flow")).splitlines()[0] == "layer 3  dog 4 100 %"  # the last word
+    assert str(picture).splitlines()[0].startswith("layer 2  dog 100 %")
+    assert str(story.picture("flow", word="dog 2")).splitlines()[0] == "layer 2  dog 2 100 %"
+    assert str(story.picture("flow")).splitlines()[0] == "layer 2  dog 4 100 %"  # the last word
 
 
 def test_lines_of_a_long_translation_show_where_the_word_looks():

@@ -185,7 +185,7 @@ def test_flow_without_the_sink():
     total = torch.eye(8)
     for n, layer in enumerate(_mean(record)):
         layer = layer[1:, 1:] + layer[1:, 0].diag()
-        np.testing.assert_allclose(drawn.numbers[f"layer {n + 1}"], layer.numpy(), atol=1e-5)
+        np.testing.assert_allclose(drawn.numbers[f"layer {n}"], layer.numpy(), atol=1e-5)
         total = layer @ total
     assert 'rests on the first token ("A") and stays where it is.' in drawn.caption
     assert record.picture("flow", word="hungry", sinks=True).numbers["layer 1"].shape == (9, 9)

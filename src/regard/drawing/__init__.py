@@ -7,7 +7,7 @@ Read first what every picture is made of:
     svg               `Canvas`: shapes and text as SVG; `Theme`: the colours, light and dark
 then the kinds of pictures:
     matrices          `matrix`, `tables`: numbers in shaded cells; `calculation`, `dot`, `mixture`: their arithmetic
-    attention_lines   `lines`, `alignment`: words joined by their weights
+    attention_lines   `lines`, `alignment`, `head_lines`: words joined by their weights
     all_layers        `grid`, `flow`, `head_map`: all layers and heads of a model
     maps              `landscape`: a long input; `overlay`: the patches of an image, over the image
     diagrams          `schematic`, `set_layer`, `architecture`, `mechanism`: boxes and arrows

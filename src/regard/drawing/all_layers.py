@@ -169,8 +169,8 @@ def flow(
 
     >>> halves = np.array([[1.0, 0.0], [0.5, 0.5]])
     >>> print(flow([halves, halves], ["dog", "it"], "it"))
-    layer 2  it 100 %
-    layer 1  dog 50 %  it 50 %
+    layer 1  it 100 %
+    layer 0  dog 50 %  it 50 %
     input    dog 75 %  it 25 %
     Lines below 0.3 % of the whole are not drawn.
     """
@@ -192,7 +192,7 @@ def flow(
     shares = shares[::-1]
 
     note = f"Lines below {percent(_SMALLEST)} of the whole are not drawn."
-    numbers = {f"layer {n + 1}": layer for n, layer in enumerate(checked)}
+    numbers = {f"layer {n}": layer for n, layer in enumerate(checked)}
     return Picture(
         "flow", numbers, lambda canvas: _draw_flow(canvas, checked, names, shares, first),
         lambda room: _flow_text(names, shares, room), title, f"{caption} {note}".strip(), names,
@@ -218,11 +218,11 @@ def _draw_flow(
             canvas.path(
                 curve(xs[n + 1], ys[row], xs[n], ys[column]),
                 theme.colour(0), _THICKNESS * amount, stroke_opacity=0.35 + 0.5 * amount,
-                title=f"layer {n + 1}: {pair}: {percent(float(layer[row, column]))}, {percent(amount)} of the whole",
+                title=f"layer {n}: {pair}: {percent(float(layer[row, column]))}, {percent(amount)} of the whole",
                 data_mark="", data_row=row, data_column=column, data_layer=n,
             )  # fmt: skip
     for n, share in enumerate(shares):
-        name = "input" if n == 0 else f"layer {n}"
+        name = "input" if n == 0 else f"layer {n - 1}"
         if n == 0 or (n >= named and (len(layers) - n) % named == 0):
             canvas.text(xs[n], 12, name, 12, "middle", theme.muted)
         for place, amount in enumerate(share.tolist()):
@@ -246,7 +246,7 @@ def _draw_flow(
 
 def _flow_text(words: Sequence[str], shares: Sequence[NDArray[np.floating]], width: int) -> Text:
     """The largest shares of each layer, from the top down."""
-    names = ["input", *(f"layer {n}" for n in range(1, len(shares)))]
+    names = ["input", *(f"layer {n}" for n in range(len(shares) - 1))]
     indent = max(map(len, names)) + 2
     lines = []
     for name, share in reversed(list(zip(names, shares, strict=True))):

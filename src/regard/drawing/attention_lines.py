@@ -1,9 +1,12 @@
-"""`lines` and `alignment`: words joined by lines, thicker for larger weights."""
+"""`lines`, `alignment` and `head_lines`: words joined by lines, thicker or darker for larger weights."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +16,13 @@ from rich.text import Text
 
 from regard.drawing.arguments import as_heads, as_weights, as_words, axis_words, chosen, places, sized
 from regard.drawing.picture import Picture
-from regard.drawing.svg import Canvas, curve, in_full, isolated, measure, shorten
+from regard.drawing.svg import DARK, LIGHT, Canvas, curve, in_full, isolated, measure, shorten
 from regard.drawing.terminal import bar, heat, padded, percent, visible
+from regard.drawing.viewer import Packed, block
 from regard.errors import InputError, TooLargeError
+from regard.io import progress
 
-__all__ = ["alignment", "lines"]
+__all__ = ["HeadLayer", "alignment", "head_lines", "lines"]
 
 _WORDS = 200  # on a side
 _MARKS = 3000  # lines; more would blur into each other and make a heavy page
@@ -98,6 +103,96 @@ def alignment(
         return Text("\n").join(drawn)
 
     return replace(joined, kind="alignment", numbers={"weights": shares}, text=text, words=(*below, *above))
+
+
+# All heads of a model, to walk through in a browser
+
+
+@dataclass(frozen=True, eq=False)
+class HeadLayer:
+    """The attention of one layer for `head_lines`; `top(k)` gives the k largest weights of each row and their keys.
+
+    Both are (heads, rows, k), the weights descending; a key of -1 is none.
+    """
+
+    kind: str
+    layer: int
+    heads: Sequence[int]  # their numbers
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    top: Callable[[int], tuple[NDArray[np.floating], NDArray[np.integer]]]
+
+
+def head_lines(plain: Picture, layers: Sequence[HeadLayer], start: int | None = None) -> Picture:
+    """A picture with a view of all heads in notebooks and HTML files: menus of layers, heads that switch on and off.
+
+    Args:
+        plain: the picture for the terminal, SVG, PNG and PDF; the view has its title and caption.
+        layers: what the menus offer, first what is shown first.
+        start: the row that is chosen at the beginning.
+    """
+    return replace(plain, kind="heads", feed=_HeadsFeed(layers, plain.title, start))
+
+
+_KEPT = 64, 48, 32, 24, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1  # largest weights of a row: as many as fit into a file
+_WEIGHTS = 6_000_000  # in all, about what fits into a file
+
+
+@dataclass(frozen=True)
+class _HeadsFeed:
+    """The numbers of the view (viewer/head_lines.js): the largest weights of each row, rounded to float16."""
+
+    layers: Sequence[HeadLayer]
+    title: str
+    start: int | None
+
+    @cached_property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The words of all layers; layers with the same words share them."""
+        return list(dict.fromkeys(words for each in self.layers for words in (each.rows, each.columns)))
+
+    @cached_property
+    def tops(self) -> list[tuple[NDArray[np.float16], NDArray[np.int32]]]:
+        """The largest weights of all layers."""
+        most = _WEIGHTS // sum(len(each.heads) * len(each.rows) for each in self.layers)
+        tops = []
+        with progress("reading the attention", total=len(self.layers)) as advance:
+            for each in self.layers:
+                weights, keys = each.top(max(min(most, _KEPT[0], len(each.columns)), 1))
+                tops.append((weights.astype(np.float16), np.where(weights > 0, keys, -1).astype(np.int32)))
+                advance(1)
+        return tops
+
+    def about(self) -> dict[str, Any]:
+        """The view as JSON, with its arrays by name."""
+        layers = [
+            {
+                "kind": each.kind, "layer": each.layer, "heads": list(each.heads),
+                "rows": f"text{self.texts.index(each.rows)}", "columns": f"text{self.texts.index(each.columns)}",
+            }
+            for each in self.layers
+        ]  # fmt: skip
+        colours = list(zip(LIGHT.colours, DARK.colours, strict=True))
+        start = None if self.start is None else {"side": "rows", "place": self.start}
+        return {"view": "heads", "title": self.title, "start": start, "colours": colours, "layers": layers}
+
+    def packed(self, budget: int) -> Packed:
+        """The content of a file of at most `budget` bytes, with as many weights of each row as fit."""
+        written = [json.dumps(words, ensure_ascii=False).encode("utf-8", "replace") for words in self.texts]
+        texts = {f"text{n}": block(np.frombuffer(each, np.uint8)) for n, each in enumerate(written)}
+        sizes = [weights.size for weights, _ in self.tops]
+        most = max(weights.shape[-1] for weights, _ in self.tops)
+        for kept in (k for k in (most, *_KEPT) if k <= most):
+            blocks = dict(texts)
+            for n, (weights, keys) in enumerate(self.tops):
+                blocks[f"weights{n}"], blocks[f"keys{n}"] = block(weights[..., :kept]), block(keys[..., :kept])
+                expected = sum(len(each.text) for each in blocks.values()) * sum(sizes) / sum(sizes[: n + 1])
+                if expected > budget:
+                    break
+            else:
+                whole = all(kept >= len(each.columns) for each in self.layers)
+                return Packed(self.about() | {"kept": None if whole else kept}, blocks)
+        raise TooLargeError(f"the heads must fit in {budget:,} bytes. Choose fewer layers, or pass a larger budget.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +303,8 @@ def _strokes(
     """A line for each mark, its thickness proportional to the weight; `route` gives its path."""
     weights = scene.weights
     largest = float(max((weights[mark] for mark in marks), default=1.0))
+    if not scene.picked:  # all lines of a word together are as thick as the thickest of a picked word
+        thickest *= min(largest / (float(np.nansum(weights)) / weights.shape[1] or 1.0), 1.0)
     count = len(weights)
     for head, row, column in marks:
         weight = float(weights[head, row, column])

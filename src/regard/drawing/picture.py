@@ -128,7 +128,7 @@ class Picture:
         Traceback (most recent call last):
         regard.errors.InputError: a widget shows a map, as of A.picture(kind="map"). Got a picture of kind 'matrix'.
         """
-        if self.feed is None:
+        if not hasattr(self.feed, "tile"):
             raise InputError(f'a widget shows a map, as of A.picture(kind="map"). Got a picture of kind {self.kind!r}.')
         return map_widget(self.feed)
 

@@ -110,6 +110,7 @@ _ABOUT = 500  # bytes of the description of a page, besides each head
 # The modules of a map, each after the modules that it imports.
 _NAMES = ("elements", "colour", "weights", "feeds", "camera", "painters", "tiles", "controls", "passages", "scene")
 MAP_MODULES = tuple(f"{name}.js" for name in (*_NAMES, "screen", "map"))
+_VIEWS = {"map": (*MAP_MODULES, "open.js"), "heads": (*(f"{name}.js" for name in _NAMES[:4]), "head_lines.js")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,7 @@ def page(packed: Packed, title: str | None = None, theme: str | None = None) -> 
     1
     """
     about = packed.about if title is None else packed.about | {"title": title}
-    script, style = joined_modules(*MAP_MODULES, "open.js"), viewer_file("viewer.css")
+    script, style = joined_modules(*_VIEWS[about.get("view", "map")]), viewer_file("viewer.css")
     policy = (
         f"default-src 'none'; script-src {content_hash(script)}; style-src {content_hash(style)}; img-src data: blob:; "
         f"worker-src blob:; base-uri 'none'; form-action 'none'"

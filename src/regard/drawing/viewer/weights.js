@@ -51,7 +51,7 @@ async function inflate(deflated, length) {
 }
 
 /** Numbers from the bits of float16. */
-function fromHalves(bits) {
+export function fromHalves(bits) {
   const table = new Float32Array(65536), numbers = new Float32Array(bits.length);
   for (let n = 0; n < 65536; n++) {
     const sign = n & 0x8000 ? -1 : 1, exponent = (n >> 10) & 31, fraction = n & 1023;

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.drawing import Picture, flow, grid, landscape, lines, matrix
+from regard.drawing.attention_lines import HeadLayer, head_lines
 from regard.drawing.maps import landmarks
 from regard.drawing.picture import Later
 from regard.drawing.terminal import percent, visible
@@ -26,7 +27,7 @@ from regard.watching.questions.sinks import Sinks, named, resting
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens, Word
 
-KINDS = ("lines", "matrix", "grid", "flow", "map")
+KINDS = ("lines", "heads", "matrix", "grid", "flow", "map")
 _WORDS = 200  # on a side, at most; a longer text is cropped
 _AROUND = 20  # words before and after the word that a crop is about
 _FEW = 64  # words on a side of a matrix that is shown as a whole
@@ -269,7 +270,7 @@ def picture(
     around: Place | None = None,
     sinks: Sinks = None,
 ) -> Picture:
-    """Answer `Record.picture`: entries of one kind and shape, the mean over their heads.
+    """Answer `Record.picture`: entries of one kind and shape, the mean over their heads; "heads": any entries.
 
     Lines and flows set the `sinks` aside; a matrix, a grid and a map show all there is.
     """
@@ -277,7 +278,9 @@ def picture(
     if kind in ("grid", "map") and (word is not None or around is not None):
         name, place = ("word", word) if word is not None else ("around", around)
         raise InputError(f"a {kind} shows the whole text, lines, matrix and flow a word in it. Got {name} = {place!r}.")
-    if kind == "lines":
+    if kind == "heads":
+        drawn = _heads(entries, word if word is not None else around, title)
+    elif kind == "lines":
         drawn = _lines(by_word(entries, word, around, sinks), entries, title, sinks)
     elif kind == "matrix":
         crop = by_word(entries, word, around, whole=_FEW)
@@ -301,6 +304,40 @@ def _lines(crop: Crop, entries: Sequence[Entry], title: str, sinks: Sinks) -> Pi
     return lines(weights, crop.rows.names, crop.key_names, pick=picked or None, title=title, caption=caption)
 
 
+def _heads(entries: Sequence[Entry], word: Place | None, title: str) -> Picture:
+    """Every head of every layer on a page; elsewhere, the first heads of the first layer, and some tokens."""
+    first = entries[0]
+    start = None if word is None else query_side(first).find_all(word)[0].start
+    layers = [_head_layer(entry) for entry in entries]
+    sides = [range(max((start or 0) - _AROUND, 0), size)[: 2 * _AROUND] for size in first.shape[2:]]
+    (rows, columns), shown = sides, first.heads[:8]
+    weights = np.zeros((shown[-1] + 1, len(rows), len(columns)))  # the legend counts as the model does
+    weights[shown[0] :] = _numbers(first.matrix[0, : len(shown), rows.start : rows.stop, columns.start : columns.stop])
+    numbers = f"heads {shown[0]} to {shown[-1]}" if len(shown) > 1 else f"head {shown[0]}"
+    count = sum(entry.shape[1] for entry in entries)
+    caption = (
+        f"{first.kind}, layer {first.layer}, {numbers}. Tokens {rows[0]:,} to {rows[-1]:,} of {first.shape[2]:,}. In a "
+        f"notebook and as .html: {count} head{'s' * (count > 1)}, and the whole text."
+    )
+    words = (layers[0].rows[rows.start : rows.stop], layers[0].columns[columns.start : columns.stop])
+    pick = None if start is None else [start - rows.start]
+    plain = lines(weights, *words, pick=pick, heads=list(shown), title=title, caption=caption)
+    return head_lines(plain, layers, start)
+
+
+def _head_layer(entry: Entry) -> HeadLayer:
+    def top(k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        with threads(math.prod(entry.shape[1:]) * 64):
+            weights, keys = entry.top(k)
+        return _numbers(weights[0]), keys[0].cpu().numpy()
+
+    rows, columns = (
+        tuple(map(str, range(size)) if side is None or (texts := side[0].texts()) is None else texts)
+        for side, size in zip((entry.tokens, entry.key_tokens), entry.shape[2:], strict=True)
+    )
+    return HeadLayer(entry.kind, entry.layer, entry.heads, rows, columns, top)
+
+
 def _flow(entries: Sequence[Entry], word: Place | None, around: Place | None, title: str, sinks: Sinks) -> Picture:
     if entries[0].kind == "cross":
         raise InputError('a flow follows words through layers that look at themselves. Choose kind = "encoder".')
@@ -311,7 +348,7 @@ def _flow(entries: Sequence[Entry], word: Place | None, around: Place | None, ti
         word = side.words[-1].tokens if around is None else around
     passage = Passage.of(side, word, around, first=True)
     names, layers, start, rested = flow_layers(entries, passage, sinks)
-    notes = ["The mean over the heads of each layer, residuals left out. Layers count from 1: what each of them gives."]
+    notes = ["The mean over the heads of each layer, residuals left out. Each layer stands for what it gives."]
     if rested is not None and (aside := _sink_names(entries, sinks)):
         notes.append(f"{percent(rested)} rests on {aside} and stays where it is.")
         if entries[0].kind == "decoder":

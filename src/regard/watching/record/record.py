@@ -315,11 +315,12 @@ class Record(Mapping[str, Entry]):
         layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0, title: str = "",
         sinks: bool | None = None,
     ) -> Picture:  # fmt: skip
-        """Draw "lines", a "matrix", a "grid" of all heads, a "flow" through the layers or a "map" of a long text.
+        """Draw "lines", "heads", a "matrix", a "grid" of all heads, a "flow" through layers or a "map" of a long text.
 
-        The lines or the flow of `word` stand out. Of a long text, lines, matrix and flow show the passage around the
-        word, or `around` another place: some words, the number of a token, or a range of tokens. The caption says how
-        much goes to words outside of it. Lines and flows set attention sinks aside as `looks` and `rollout` do.
+        In a notebook or an HTML file, "heads" is a view of all layers, heads and kinds. The lines or the flow of `word`
+        stand out. Of a long text, lines, matrix and flow show the passage around the word, or `around` another place:
+        some words, the number of a token, or a range of tokens. The caption says how much goes to words outside of it.
+        Lines and flows set attention sinks aside as `looks` and `rollout` do.
 
         >>> import torch, regard
         >>> class Layer(torch.nn.Module):
@@ -331,7 +332,10 @@ class Record(Mapping[str, Entry]):
         dog ━━━━━━━━━━ dog 47.1 %   ━━━━━━ A 26.4 %   ━━━━━━ ate 26.4 %
         encoder, layer 0, head 0.
         """
-        entries = self._comparable(layer, head, kind, sequence)
+        if drawing == "heads":
+            entries = self.at(layer=layer, head=head, kind=kind)._texts(sequence)
+        else:
+            entries = self._comparable(layer, head, kind, sequence)
         aside = self._sinks(entries, sinks, sequence) if drawing in ("lines", "flow") else None
         return self._captioned(picture(entries, drawing, word, title, self._unseen, around, aside))
 
