@@ -5,11 +5,16 @@ import json
 import re
 
 import pytest
+import torch
 from support.process import LINE, run
 
+import regard
 from regard import cli
 from regard.translation import Translator
 from regard.translation.result import Calibration, Curve
+from regard.watching.see import Question, draw
+
+FOOD = "A dog ate the food because it was hungry."
 
 
 @pytest.fixture(scope="session")
@@ -228,6 +233,36 @@ def test_a_picture_from_a_word_to_another_is_of_the_head_that_looks_most(model, 
         assert f"it takes --from, and --lines or --matrix. Got {refused}." in capsys.readouterr().err
     assert cli.main(["see", "--model", model, ENGLISH, "--to", "dog", "--lines"]) == 2
     assert "Got --to alone." in capsys.readouterr().err
+
+
+def test_lines_of_a_word_are_those_of_its_telling_head(default, shipped, capsys):
+    """Of all heads, the weight on one word that is furthest above the mean of all heads, by brute force."""
+    assert cli.main(["see", FOOD, "--from", "it", "--lines"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    record = shipped.translate(FOOD).watch().at(kind="encoder")
+    rows = {(e.layer, head): e[0, head, 6] for e in record.values() for head in e.heads}
+    words = [n for n, word in enumerate(FOOD.strip(".").split()) if len(word) > 2 and not 5 <= n <= 7]
+    mean = sum(rows.values()) / len(rows)
+    layer, head = max(rows, key=lambda place: max(float(rows[place][n] - mean[n]) for n in words))
+    assert f'encoder, layer {layer}, head {head}. Of {len(rows)} heads, the one in which "it" looks at' in printed
+    assert cli.main(["see", FOOD, "--from", "it", "--lines", "--layer", "1"]) == 0
+    assert "encoder, layer 1, the mean of 6 heads." in capsys.readouterr().out  # as asked
+
+
+def test_a_telling_head_is_not_one_that_looks_where_all_heads_look():
+    class Layer(torch.nn.Module):
+        def forward(self, weights):
+            zeros = torch.zeros(*weights.shape[:3], 4)
+            return regard.attention(zeros, zeros, zeros, mask=regard.bias(weights.log()))
+
+    weights = torch.full((1, 2, 5, 5), 0.2)
+    weights[0, 0, 0] = torch.tensor([0.02, 0.02, 0.01, 0.9, 0.05])
+    weights[0, 1, 0] = torch.tensor([0.01, 0.01, 0.01, 0.57, 0.4])
+    with regard.watch(Layer(), tokens=["it", "was", "so", "that", "hungry"]) as record:
+        record.model(weights)
+    drawn = draw(record, Question("it"), "lines", "")
+    assert 'head 1. Of 2 heads, the one in which "it" looks at one word' in drawn.caption
+    assert drawn.caption.endswith('furthest above the mean: at "hungry", 40 %.')
 
 
 def test_a_terminal_gets_answers_in_lines_that_fit(model, terminal, capsys, monkeypatch):

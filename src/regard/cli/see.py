@@ -63,7 +63,8 @@ In Python:  regard.Translator.default().translate(text).watch().looks("it", kind
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
 """
 _PICTURES = {
-    "lines": "words joined by lines; the larger the weight, the thicker the line; --from stands out",
+    "lines": "words joined by lines, thicker for larger weights; --from alone: in the head in which it looks at one "
+    "word furthest above the mean of all heads",
     "matrix": "a heat map with its numbers",
     "grid": "every layer and head as a thumbnail",
     "flow": "the path of the attention of a word (--from) through the layers",

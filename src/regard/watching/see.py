@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from regard.drawing import Picture
-from regard.drawing.terminal import visible
+from regard.drawing.terminal import percent, visible
 from regard.errors import InputError
 from regard.support import progress, require_text, some_of, threads
 from regard.watching.capture.huggingface import load
 from regard.watching.capture.links import Link
 from regard.watching.capture.session import watch
 from regard.watching.questions.effects import Effect, effect
-from regard.watching.questions.looks import Heads, Looks
+from regard.watching.questions.looks import Heads, Looks, key_side, query_side
 from regard.watching.record.record import Record, by_written_word
 from regard.watching.record.tokens import Vocabulary, Word
 
@@ -194,11 +194,17 @@ class Question:
 def draw(record: Record, question: Question, drawing: str, title: str) -> Picture:
     """Draw the answer; in lines and flows, the word that the question starts from stands out.
 
-    From one word to another, it is the picture of the head that looks most from the first word to the second.
+    From one word to another, it is the picture of the head that looks most from the first word to the second. Lines of
+    one word, where no layer and no head is chosen, are those of its telling head.
     """
     _require_one_kind(record, question)
     word = question.start if drawing in ("lines", "matrix", "flow") else None
     if question.end is None:
+        if drawing == "lines" and word is not None and question.layer is None and question.head is None:
+            layer, head, note = _telling_head(record.at(kind=question.kind), word)
+            where = question.where | {"layer": layer, "head": head}
+            drawn = record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
+            return replace(drawn, caption=f"{drawn.caption} {note}".strip())
         return record.picture(drawing, word=word, title=title, sinks=question.sinks, **question.where)
     if word is None or drawing == "flow":
         option = f"--{drawing}" if question.start is not None else "--to alone"
@@ -213,6 +219,29 @@ def draw(record: Record, question: Question, drawing: str, title: str) -> Pictur
     drawn = record.picture(drawing, word=word, title=title, sinks=question.sinks, **where)
     note = f'Of {len(heads):,} heads, the one that looks most from "{visible(word)}" to "{visible(question.end)}".'
     return replace(drawn, caption=f"{drawn.caption} {note}") if len(heads) > 1 else drawn
+
+
+@torch.no_grad()
+def _telling_head(record: Record, word: str) -> tuple[int, int, str]:
+    """Return the layer and the head in which a word looks at one other word furthest above the mean of all heads.
+
+    Its neighbours do not count and, where there are others, words of one or two letters.
+    """
+    first = next(iter(record.values())).text()
+    entries, keys = [e.text() for e in record.values() if e.text().shape[2:] == first.shape[2:]], key_side(first)
+    rows = [row for match in query_side(first).find_all(word) for row in match]
+    heads = [(entry.layer, head) for entry in entries for head in entry.heads]
+    weights = torch.cat([torch.stack([e.matrix[0, :, row].float().cpu() for row in rows]).mean(0) for e in entries])
+    near = set() if first.kind == "cross" else {row + step for row in rows for step in (-1, 0, 1)}
+    letters = [0 if n in near or keys.is_special(n) else sum(map(str.isalpha, keys[n])) for n in range(len(keys))]
+    others = [n for n, count in enumerate(letters) if count > 2] or [n for n, count in enumerate(letters) if count]
+    if len(heads) == 1 or not others:
+        return (*heads[0], "")
+    best, place = divmod(int((weights - weights.mean(0))[:, others].argmax()), len(others))
+    where = f'"{visible((keys.texts() or keys.pieces)[others[place]].strip())}"'
+    share = percent(float(weights[best, others[place]]))
+    note = f'Of {len(heads):,} heads, the one in which "{visible(word)}" looks at one word furthest above the mean'
+    return (*heads[best], f"{note}: at {where}, {share}.")
 
 
 def describe(record: Record, question: Question, text: str, *, as_json: bool = False, target: str | None = None) -> str:
