@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[str, list[str]]] = {
     ),
     "watch": (
         "Watching a model",
-        ["watch", "Record", "Patch", "Link", "effect", "Effect", "effects", "Effects", "monitor"],
+        ["watch", "Record", "Patch", "Link", "Activation", "effect", "Effect", "effects", "Effects", "monitor"],
     ),
     "serving": ("Served models", []),
     "shards": ("A sequence in shards", []),

@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     )
     from regard.scores import Mask, bias, causal, cut, documents, padding, window
     from regard.translation import Translation, Translator
-    from regard.watching import Effect, Effects, Link, Patch, Record, effect, effects, monitor, watch
+    from regard.watching import Activation, Effect, Effects, Link, Patch, Record, effect, effects, monitor, watch
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Activation",
     "AttentionMatrix",
     "Cache",
     "DTypeError",

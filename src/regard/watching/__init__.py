@@ -11,6 +11,7 @@ monitoring.py    `monitor`: samples these numbers while a model trains, says wha
 see.py           what `regard see` runs: find a model by its name, watch it, print the answers
 """
 
+from regard.watching.capture.activations import Activation
 from regard.watching.capture.huggingface import load
 from regard.watching.capture.links import Link
 from regard.watching.capture.session import watch
@@ -19,6 +20,7 @@ from regard.watching.monitoring import Alarm, Monitor, Sample, monitor
 from regard.watching.questions.atlas import Atlas
 from regard.watching.questions.cache import cache_scores, press
 from regard.watching.questions.effects import Effect, Effects, effect, effects
+from regard.watching.questions.estimates import Estimated, Estimates
 from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
 from regard.watching.questions.why import Terms, Why
 from regard.watching.record.entries import Entry
@@ -26,11 +28,14 @@ from regard.watching.record.record import Record
 from regard.watching.see import find_model
 
 __all__ = [
+    "Activation",
     "Alarm",
     "Atlas",
     "Effect",
     "Effects",
     "Entry",
+    "Estimated",
+    "Estimates",
     "Heads",
     "Link",
     "Looks",

@@ -8,6 +8,7 @@ torch_modules.py  the others: regard's own layers, and modules with code of thei
 calls.py          `AttentionCall`: one call of an attention function; `attend`, which brings it to the watchers
 masks.py          `Pattern` and `LazyMask`: masks as rules, without queries × keys numbers
 links.py          `Link` and `Changes`: attention that is cut or steered, and heads that the model runs without
+activations.py    `Activation`: a part of heads, or the output of a module, that is taken from another run
 passes.py         `Passes`, which folds the calls, `Pass` and `ModuleCalls`: what each module computed on one text
 steps.py          the calls of a generation, or of the hypotheses of a beam search, as one call
 """

@@ -341,16 +341,17 @@ Computed = tuple[Tensor, AttentionMatrix | None]  # an output, and the matrix th
 def attend(
     watchers: Watchers, call: AttentionCall, value: Tensor, original: Callable[[], Computed], dropout: float = 0.0
 ) -> Computed:
-    """Compute a call without the links and heads that the watchers leave out, and let each watcher record it.
+    """Compute a call with the changes of the watchers, and let each watcher record it.
 
-    `original` computes the call as the model does; it is used where no links are cut or steered.
+    `original` computes the call as the model does; it is used where nothing before the output is changed.
     """
-    places = []
+    places, before = [], (call.query, call.key, value)
     for watcher, name in watchers:
-        placed = watcher.place(name, call)
+        placed, value = watcher.place(name, call, value)
         call = placed.call
         places.append((watcher, placed))
-    output, matrix = call.attend(value, dropout) if call.pattern.links else original()
+    replaced = any(x is not y for x, y in zip(before, (call.query, call.key, value), strict=True))
+    output, matrix = call.attend(value, dropout) if replaced or call.pattern.links else original()
     for watcher, placed in places:
         output = watcher.observe(placed._replace(call=call), matrix, output, value)
     return output, matrix

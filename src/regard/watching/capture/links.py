@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from regard.support import number, one_of, some_of, whole
 from regard.watching.images.families import Patch
 from regard.watching.record.tokens import Place, Tokens
 
-_END = 2**60  # the end of a span that grows with the text
+END = 2**60  # the end of a span that grows with the text
 _RUNS = 4  # up to so many occurrences of a word, each is a cut of its own
 _KINDS = ("encoder", "decoder", "cross")
 
@@ -54,9 +55,9 @@ class Link:
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
-            object.__setattr__(self, name, _place(name, getattr(self, name)))
+            object.__setattr__(self, name, place_of(name, getattr(self, name)))
         for name in ("layers", "heads"):
-            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+            object.__setattr__(self, name, numbers_of(name, getattr(self, name)))
         object.__setattr__(self, "back", _distances(self.back))
         if self.heads is not None and any(head < 0 for head in self.heads):
             raise InputError(f"heads are numbered from 0. Got {list(self.heads)}.")
@@ -64,12 +65,12 @@ class Link:
             one_of("kind", self.kind, _KINDS)
 
     def __str__(self) -> str:
-        start, end = _describe(self.start), _describe(self.end)
+        start, end = described_place(self.start), described_place(self.end)
         if self.back is not None:
             near, far = self.back
-            back = f"{near} or more back" if far >= _END else f"{near} back" if near == far else f"{near} to {far} back"
+            back = f"{near} or more back" if far >= END else f"{near} back" if near == far else f"{near} to {far} back"
             end = back if self.end is None else f"{end}, {back}"
-        where = [_enumerate("layer", self.layers), _enumerate("head", self.heads), self.kind]
+        where = [described("layer", self.layers), described("head", self.heads), self.kind]
         chosen = ", ".join(part for part in where if part)
         return f"{start} → {end}" + (f" ({chosen})" if chosen else "")
 
@@ -86,9 +87,10 @@ class Link:
         return cls(*parts)
 
 
-def _place(name: str, place: Any) -> Place | None:
+def place_of(name: str, place: Any) -> Place | None:
+    """Check a place of tokens; a slice becomes a range."""
     if isinstance(place, slice):
-        start, stop = place.start or 0, _END if place.stop is None else place.stop
+        start, stop = place.start or 0, END if place.stop is None else place.stop
         if place.step not in (None, 1) or whole(name, start) < 0 or whole(name, stop) <= start:
             raise InputError(f"{name} is a run of tokens counted from 0, at least one. Got {place}.")
         return range(start, stop)
@@ -97,7 +99,8 @@ def _place(name: str, place: Any) -> Place | None:
     return whole(f"{name} (or a word, a patch, a range, a slice or None)", place)
 
 
-def _numbers(name: str, numbers: Any) -> tuple[int, ...] | None:
+def numbers_of(name: str, numbers: Any) -> tuple[int, ...] | None:
+    """Check numbers of layers or heads, one or several."""
     if numbers is None:
         return None
     if isinstance(numbers, str) or not (isinstance(numbers, Collection) or hasattr(numbers, "__index__")):
@@ -111,13 +114,14 @@ def _distances(back: Any) -> tuple[int, int] | None:
         return back
     if not isinstance(back, slice | range):
         back = slice(whole("back", back), whole("back", back) + 1)
-    nearest, beyond = back.start or 0, _END + 1 if back.stop is None else back.stop
+    nearest, beyond = back.start or 0, END + 1 if back.stop is None else back.stop
     if back.step not in (None, 1) or whole("back", nearest) < 0 or whole("back", beyond) <= nearest:
         raise InputError(f"back is how many tokens a key lies before its query, or a slice of that. Got {back}.")
     return nearest, beyond - 1
 
 
-def _describe(place: Place | None) -> str:
+def described_place(place: Place | None) -> str:
+    """Write a place of tokens."""
     if place is None:
         return "all tokens"
     if isinstance(place, str):
@@ -126,10 +130,10 @@ def _describe(place: Place | None) -> str:
         return f"patch {place.row},{place.column}" + (f" of image {place.image}" if place.image else "")
     if isinstance(place, int) or len(place) == 1:
         return f"token {place if isinstance(place, int) else place.start}"
-    return f"tokens {place.start} {'on' if place.stop >= _END else f'to {place.stop - 1}'}"
+    return f"tokens {place.start} {'on' if place.stop >= END else f'to {place.stop - 1}'}"
 
 
-def _enumerate(name: str, numbers: Sequence[int] | None) -> str:
+def described(name: str, numbers: Sequence[int] | None) -> str:
     """Write numbers of layers or heads."""
     if not numbers:
         return "" if numbers is None else f"no {name}"
@@ -172,15 +176,15 @@ class LocatedLink:
             near, far = self.distances
             if queries.stop - 1 - keys.start < near:
                 return Mask()
-            band = Band(None if far >= _END else -far, -near, queries.start - keys.start)
+            band = Band(None if far >= END else -far, -near, queries.start - keys.start)
         places = product(_among(self.queries, queries), _among(self.keys, keys))
         return Mask(tuple(Cut(rows, columns, self.heads, band, self.bias) for rows, columns in places))
 
 
 def _positions(tokens: Tokens, place: Place | None) -> tuple[range, ...]:
     if place is None:
-        return (range(_END),)
-    if isinstance(place, range) and place.stop >= _END:
+        return (range(END),)
+    if isinstance(place, range) and place.stop >= END:
         return tuple(tokens.in_row(place))
     return tuple(run for match in tokens.find_all(place) for run in tokens.in_row(match))
 
@@ -190,7 +194,7 @@ def _joined(places: dict[int, tuple[range, ...]], batch: int) -> tuple[range, ..
     first = next(iter(places.values()))
     if len(places) == batch and len(first) <= _RUNS and all(place == first for place in places.values()):
         return first
-    ends = [run.start + 1 if run.stop >= _END else run.stop + 1 for runs in places.values() for run in runs]
+    ends = [run.start + 1 if run.stop >= END else run.stop + 1 for runs in places.values() for run in runs]
     bools = torch.zeros(batch, max(ends, default=1), dtype=torch.bool)
     for text, runs in places.items():
         for run in runs:
@@ -206,7 +210,7 @@ def _among(places: tuple[range, ...] | Tensor, positions: range) -> list[range |
             start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
             everywhere = start == positions.start and stop == positions.stop
             if start < stop:
-                runs.append(range(_END) if everywhere else range(start - positions.start, stop - positions.start))
+                runs.append(range(END) if everywhere else range(start - positions.start, stop - positions.start))
         return runs
     known = places.shape[1]
     if positions.stop > known:  # the last bool holds for all positions after it
@@ -286,6 +290,9 @@ class Changes:
         self._modules = list(modules)
         self._heads: list[_Removed] = []
         self._links: list[_Steered] = []
+        self.replacements: dict[str, list[Any]] = {}  # by module: see activations.py
+        self.listener: Any = None  # hears each attention call, and the outputs of its `modules`
+        self._said: list[str] = []
         self._applied: set[_Steered | _Removed] = set()
         self._failures: dict[_Steered, str] = {}
 
@@ -314,11 +321,15 @@ class Changes:
         for link, bias in steer.items():
             self._links.append(_Steered(link, number("a bias", bias), False, text))
 
+    def replace(self, replacements: Iterable[tuple[str, Any]], said: str = "") -> None:
+        """Add replacements of activations, each with its module, and a sentence about them."""
+        for name, each in replacements:
+            self._check(name.partition("#")[0], "instead")
+            self.replacements.setdefault(name, []).append(each)
+        self._said += [said] * bool(said)
+
     def _checked(self, name: str, heads: Collection[int]) -> tuple[int, ...]:
-        if name not in self._modules:
-            close = difflib.get_close_matches(str(name), self._modules, n=3, cutoff=0.3)
-            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise InputError(f"without: the model has no module {name!r}.{hint}")
+        self._check(name, "without")
         numbers = None if isinstance(heads, str) or not isinstance(heads, Iterable) else tuple(heads)
         if numbers is None or any(isinstance(head, bool) or not hasattr(head, "__index__") for head in numbers):
             raise InputError(f"without takes a list of heads for each module, as in {{{name!r}: [0]}}. Got {heads!r}.")
@@ -326,8 +337,14 @@ class Changes:
             raise InputError(f"without: heads are numbered from 0. Got {list(numbers)} for {name!r}.")
         return tuple(map(operator.index, numbers))
 
+    def _check(self, name: str, argument: str) -> None:
+        if name not in self._modules:
+            close = difflib.get_close_matches(str(name), self._modules, n=3, cutoff=0.3)
+            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+            raise InputError(f"{argument}: the model has no module {name!r}.{hint}")
+
     def __bool__(self) -> bool:
-        return bool(self._heads or self._links)
+        return bool(self._heads or self.reach_calls)
 
     def restart(self) -> None:
         """Forget which changes were applied."""
@@ -335,14 +352,14 @@ class Changes:
 
     def __iter__(self) -> Iterator[str]:
         changes: list[_Steered | _Removed] = [*self._links, *self._heads]
-        return iter([str(change) for change in changes if change.text in (None, 0)])
+        return iter([*(str(change) for change in changes if change.text in (None, 0)), *self._said])
 
     # Links
 
     @property
-    def has_links(self) -> bool:
-        """Whether a link is cut or steered."""
-        return bool(self._links)
+    def reach_calls(self) -> bool:
+        """Whether single attention calls are changed, or heard."""
+        return bool(self._links or self.replacements or self.listener is not None)
 
     def located(self, name: str, seen: Seen, heads: range) -> tuple[LocatedLink, ...]:
         """Return the links of a module in its text, for the heads that this process computes."""
@@ -393,6 +410,22 @@ class Changes:
             texts = slice(None) if change.text is None else slice(change.text, change.text + 1)
             removed[texts, [head - local.start for head in change.heads if head in local]] = True
         return output if removed is None else output.masked_fill(removed.to(output.device), 0.0)
+
+    # Other modules
+
+    def hooks(self, modules: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield the modules whose outputs are replaced or heard, each with the hook to run after it."""
+        for name in {*self.replacements, *getattr(self.listener, "modules", ())} & {*modules}:
+            yield modules[name], partial(self._after, name)
+
+    def _after(self, name: str, _: Any, args: Any, output: Any) -> Any:
+        x = output[0] if isinstance(output, tuple) else output
+        for each in self.replacements.get(name, ()):
+            if each.part == name and x.shape[1] >= each.length:  # no step of a generation
+                x = each.put(x[:, None])[:, 0]
+        if name in getattr(self.listener, "modules", ()):
+            self.listener(name, None, x, x)
+        return (x, *output[1:]) if isinstance(output, tuple) else x
 
     # What was never applied
 

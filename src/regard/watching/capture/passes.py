@@ -22,6 +22,7 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import cut
 from regard.support import Bool
+from regard.watching.capture.activations import put_inputs, put_output
 from regard.watching.capture.calls import AttentionCall, Placed, joined_parts
 from regard.watching.capture.links import Changes, LocatedLink, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
@@ -461,22 +462,24 @@ class Passes:
 
     # Calls
 
-    def place(self, name: str, call: AttentionCall) -> Placed:
-        """Return the call of a module in its place in a text, with the links that are cut or steered."""
+    def place(self, name: str, call: AttentionCall, value: Tensor) -> tuple[Placed, Tensor]:
+        """Return the call of a module in its place in a text, and its values, with links and activations changed."""
         again = _recomputed()
         if name in self._parts or again:  # parts get their place when all of them are there
             placed = Placed(name, name, self._now, call)
         else:
             placed = self._passing(name, call) if self._keep.nothing else self._sorted(name, call)
         links = self._now.links
-        if not self._changes.has_links or name in self._parts or (again and name not in links):
-            return placed
+        if not self._changes.reach_calls or name in self._parts or (again and name not in links):
+            return placed, value
         if placed.key not in links:
             links[placed.key] = self._changes.located(name, self._known(placed.key, placed.call), call.heads)
-        return placed._replace(call=placed.call.changed(links[placed.key]))
+        changed = placed.call.changed(links[placed.key])
+        changed, value = put_inputs(self._changes.replacements.get(placed.key, ()), changed, value)
+        return placed._replace(call=changed), value
 
     def observe(self, placed: Placed, matrix: AttentionMatrix | None, output: Tensor, value: Tensor) -> Tensor:
-        """Record a call that was computed; return its output without the removed heads.
+        """Record a call that was computed; return its output with the changes of heads.
 
         `matrix`: the matrix that the output was computed with, if there was one: it knows its normalisers.
         """
@@ -487,7 +490,10 @@ class Passes:
                 self._parts[placed.name].append((placed.call, matrix))
             elif not self._keep.nothing:
                 self._record(placed, matrix, value, output)
+        output = put_output(self._changes.replacements.get(placed.key, ()), placed.call, output)
         output = self._changes.without_heads(placed.name, output, placed.call.all_heads, placed.call.heads)
+        if self._changes.listener is not None:
+            output = self._changes.listener(placed.key, placed.call, value, output)
         if self._keep.gradients:
             calls = placed.text.get(placed.key)
             if calls is not None and calls.values is not None:

@@ -102,6 +102,7 @@ class Again(NamedTuple):
         str, nn.Module | None
     ]  # the output projections, as far as known, by the module of the attention
     tokenizer: Any
+    seen: Mapping[str, Seen]  # where nothing was recorded
 
 
 class Watching:
@@ -138,6 +139,12 @@ class Watching:
         texts = [seen for seen in self.seen.values() if seen.kind != "cross"]
         return max(texts, key=lambda seen: seen.kind == "decoder").sides[0] if texts else None
 
+    @staticmethod
+    def may_attend(module: nn.Module) -> bool:
+        """Whether a module may compute attention by itself."""
+        facts = _class_facts(type(module))  # type: ignore[arg-type]
+        return facts.visible or _attends(module, facts)
+
     # Entering and leaving
 
     def __enter__(self) -> Record:
@@ -147,12 +154,12 @@ class Watching:
         kinds: dict[str, Any] = {name: type(module) for name, module in named.items()}
         modules = [(name, module, _class_facts(kinds[name])) for name, module in named.items()]
         # Which each part has for itself.
-        joins_parts = not (self.changes.has_links or keep.values or keep.outputs or keep.nothing)
+        joins_parts = not (self.changes.reach_calls or keep.values or keep.outputs or keep.nothing)
         self.changes.restart()
         routes = [name for name, _, facts in modules if facts.routes]
         parts = [name for name in routes if joins_parts and huggingface.takes_parts(kinds[name])]
         self._passes, self._thread = Passes(self._setup, self.changes, parts), threading.local()
-        if not any(facts.visible or _attends(module, facts) for _, module, facts in modules):
+        if not any(map(self.may_attend, named.values())):
             raise self._nothing_seen()
         with contextlib.ExitStack() as undo:
             undo.callback(remove_watcher, self._passes)
@@ -166,6 +173,8 @@ class Watching:
             follows_all = not self._by_parts and _has_own_code(named[""], _class_facts(kinds[""]))
             for name, module, facts in modules:
                 self._watch_module(undo, name, module, facts, follows_all)
+            for module, hook in self.changes.hooks(named):
+                _hook(undo, module.register_forward_hook, hook)
             for module, hook in self._passes.projections.hooks() if keep.values else ():
                 _hook(undo, module.register_forward_pre_hook, hook)
             compiled = self._is_compiled or any(module._compiled_call_impl for module in named.values())
@@ -179,8 +188,10 @@ class Watching:
     def __deepcopy__(self, memo: dict[int, Any]) -> Watching:
         return self  # a copied record asks the model that was watched
 
-    def again(self, *keep: str, gates: contextlib.AbstractContextManager[Any] | None = None) -> Again:
-        """Run the last call of the model again, with hooks of the caller's, and record it."""
+    def again(
+        self, *keep: str, gates: contextlib.AbstractContextManager[Any] | None = None, listener: Any = None
+    ) -> Again:
+        """Run the last call of the model again, with hooks of the caller's or a listener, and record it."""
         if self._undo is not None:
             raise WatchError("the model must run again, and it is still watched: ask after the `with` block.")
         if self._called is None:
@@ -190,6 +201,8 @@ class Watching:
             )
         watching = copy.copy(self)
         watching._setup, watching._undo, watching._strict = replace(self._setup, keep=to_keep(keep)), None, False
+        watching.changes = copy.copy(self.changes)
+        watching.changes.listener = listener
         model, args, kwargs = self._called  # inference tensors cannot be part of a graph
         args = tuple(x.clone() if isinstance(x, Tensor) and x.is_inference() else x for x in args)
         kwargs = {n: x.clone() if isinstance(x, Tensor) and x.is_inference() else x for n, x in kwargs.items()}
@@ -197,7 +210,7 @@ class Watching:
             warnings.simplefilter("ignore", UnseenWarning)
             output = model(*args, **kwargs)
         projections = {name: watching._passes.projections.module(name) for name in watching._passes.observed}
-        return Again(record, output, self._setup.modules, projections, self._setup.vocabulary.tokenizer)
+        return Again(record, output, self._setup.modules, projections, self._setup.vocabulary.tokenizer, watching.seen)
 
     def _watch_module(
         self, undo: contextlib.ExitStack, name: str, module: nn.Module, facts: _ClassFacts, followed: bool

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import torch
@@ -16,19 +18,34 @@ from regard.drawing import Picture, bars, curves, matrix
 from regard.drawing.terminal import html_table, percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
-from regard.support import Float, one_of, progress, whole
-from regard.watching.capture.links import Link, Without
+from regard.support import Float, one_of, progress, some_of, whole
+from regard.watching.capture.activations import PARTS, Activation, Activations, Replacement, Run
+from regard.watching.capture.links import Link, Seen, Without
 from regard.watching.capture.session import Watching
-from regard.watching.questions.looks import Answer, named_spans
+from regard.watching.questions.estimates import (
+    Estimated,
+    Estimates,
+    Joined,
+    Slopes,
+    Variant,
+    graph_of_activations,
+    wide,
+)
+from regard.watching.questions.looks import Answer, Span, named_spans
+from regard.watching.questions.why import run_again
+from regard.watching.record.record import Record
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Place, Tokens, Vocabulary
 
+By = str | Sequence[str] | Mapping[str, Any]
 Inputs = Tensor | Mapping[str, Any] | Sequence[Any]
+Source = Record | Sequence[Record]
 _NEXT = 5  # next tokens that are listed
 _BARS = 40  # tokens up to which each has a bar
 _WIDTH, _NAME = 24, 40  # terminal cells of a token in a table, of a name
 _ANSWER = 300  # characters of an answer
-_BY = ("head", "layer", "word", "sentence", "message")
+_PARTS = {"head": "output", "layer": "output"} | {part: part for part in PARTS[1:]}  # what changes of a head
+_BY = (*_PARTS, "link", "word", "sentence", "message")
 _LINES, _ROWS = 10, 20  # at most: printed lines, rows of a table in a notebook
 
 
@@ -152,7 +169,7 @@ def spelt(tokenizer: Any, number: int) -> str:
         return f"token {number}"
     if hasattr(tokenizer, "decode"):
         return repr(str(tokenizer.decode([number])))
-    return str(tokenizer.convert_ids_to_tokens([number])[0])
+    return str(tokenizer.convert_ids_to_tokens([number])[0]).lstrip("▁")
 
 
 def effect(
@@ -161,18 +178,21 @@ def effect(
     *,
     without: Without | None = None,
     steer: Mapping[Link, float] | None = None,
+    instead: Mapping[Activation | str, Source] | None = None,
     renormalise: bool = True,
     tokenizer: Any = None,
     tokens: Sequence[str] | Sequence[Sequence[str]] | None = None,
     generate: int | Mapping[str, Any] | None = None,
 ) -> Effect:
-    """Compare a model's output with its output without some heads or links, or with links steered.
+    """Compare a model's output with its output without some heads or links, or with activations of another run.
 
     Args:
         model: The model.
         inputs: A tensor, a dict of keyword arguments, or several arguments in a row.
         without: The heads or links to remove, as in `watch`.
         steer: Links and what is added to their scores, as in `watch`.
+        instead: Each `Activation`, or name of a module, with the record of a run (of any text, by any model with such
+            modules) whose activation it gets at each token; or with a list of records, for the mean over all tokens.
         renormalise: Whether the weights that remain in a row are normalized to 1 again.
         tokenizer: Names the tokens, as in `watch`.
         tokens: Names the tokens without a tokenizer.
@@ -188,9 +208,12 @@ def effect(
     the output changed by 0.215 at most, a vector by 12.2 %
     """
     subject = _Subject(model, inputs, Vocabulary(tokenizer, tokens))
-    before, logits = subject.run()
-    watching = subject.changed()
+    plain, watching = subject.changed(), subject.changed()
+    with plain if instead else nullcontext():
+        before, logits = subject.run()
     watching.changes.add(without, steer, renormalise)
+    for replacements, said in subject.replaced(instead or {}, plain.seen):
+        watching.changes.replace(replacements, said)
     with watching:
         after, _ = subject.run()
     answers = None
@@ -201,6 +224,20 @@ def effect(
             answers = first, subject.generate(options, tokenizer)
     position = subject.last_token(before)
     return Effect(before, after, logits, tuple(watching.changes), watching.tokens, tokenizer, position, answers)
+
+
+def activations(source: Source, modules: Sequence[str] = ()) -> Activations:
+    """Return the activations of the run of a record, or their mean over several records; these models run again."""
+    runs: list[Run] = []
+    for record in source if isinstance(source, list | tuple) else [source]:
+        if not isinstance(record, Record):
+            raise InputError(f"activations come from a Record, or a list of records. Got {type(record).__name__}.")
+        runs.append(Run(modules))
+        with torch.no_grad():
+            runs[-1].seen = run_again(record, listener=runs[-1]).seen
+    if not runs:
+        raise InputError("a mean over texts takes at least one record. Got an empty list.")
+    return Activations(runs, mean=not isinstance(source, Record))
 
 
 class _Subject:
@@ -217,7 +254,35 @@ class _Subject:
         """Return a `with` block that changes the model and records nothing; each text is there `texts` times."""
         return Watching(self.model, self._vocabulary.repeated(texts), Keep(()))
 
-    def run(self, options: Mapping[str, Any] | None = None, copies: int = 1) -> tuple[Tensor, bool]:
+    def heard(self, *replacements: Iterable[tuple[str, Replacement]]) -> Activations:
+        """Return the activations of the model, while some of them are replaced."""
+        watching, run = self.changed(), Run()
+        watching.changes.listener = run
+        for each in replacements:
+            watching.changes.replace(each)
+        with watching:
+            self.run()
+        run.seen = watching.seen
+        return Activations([run])
+
+    def replaced(
+        self, instead: Mapping[Activation | str, Source], here: Mapping[str, Seen]
+    ) -> Iterator[tuple[Iterable[tuple[str, Replacement]], str]]:
+        """Yield what takes the place of activations, and a sentence for each of them."""
+        for key, source in instead.items():
+            what = Activation(key) if isinstance(key, str) else key
+            if not isinstance(what, Activation):
+                raise InputError(f"instead takes an Activation, or the name of a module. Got {type(what).__name__}.")
+            taken, into = activations(source, [what.part] if what.part not in PARTS else []), what.into
+            replacements = taken.replacements(replace(what, into=None), here)
+            if into is not None:  # all other heads as they were, while the change reaches the receiver
+                frozen = self.heard().replacements(Activation(), here)
+                replacements = self.heard(frozen, replacements).replacements(into, here)
+            yield replacements, f"{what}{',' * (into is not None)} is {taken}"
+
+    def run(
+        self, options: Mapping[str, Any] | None = None, copies: int = 1, differentiable: bool = False
+    ) -> tuple[Tensor, bool]:
         """Return the output (batch, tokens, width) and whether it is logits; `copies`: of one text, in a batch."""
 
         def copied(x: Any) -> Any:
@@ -227,7 +292,7 @@ class _Subject:
                 raise InputError(f"effects compares variants of one text: inputs (1, …). Got {tuple(x.shape)}.")
             return x.repeat_interleave(copies, 0)
 
-        with torch.no_grad():
+        with nullcontext() if differentiable else torch.no_grad():
             kwargs = {name: copied(x) for name, x in self.kwargs.items()} | dict(options or {})
             output = self.model(*map(copied, self.args), **kwargs)
         tensor, logits = output, isinstance(self.model, Transformer)
@@ -237,7 +302,7 @@ class _Subject:
                 raise InputError(f"effect reads logits or last_hidden_state. Got {type(output).__name__}.")
             tensor, logits = getattr(output, names[0]), names[0] == "logits"
         tensor = tensor[:, None] if tensor.dim() == 2 else tensor
-        return tensor.detach().flatten(1, -2), logits
+        return (tensor if differentiable else tensor.detach()).flatten(1, -2), logits
 
     def generate(self, options: Mapping[str, Any], tokenizer: Any) -> tuple[str, ...]:
         """Return what the model writes: the most probable token each time, unless the options say otherwise."""
@@ -328,33 +393,51 @@ class Effects(Answer[Moved]):
         return matrix(numbers / largest, *names, title=title, caption=f"{caption}. 100 % is {self._size(largest)}.")
 
 
+@overload
 def effects(
+    model: nn.Module, inputs: Inputs, by: By = "head", *, estimate: Literal[True], **options: Any
+) -> Estimates: ...
+@overload
+def effects(
+    model: nn.Module, inputs: Inputs, by: By = "head", *, estimate: Literal[False] = False, **options: Any
+) -> Effects: ...
+def effects(  # type: ignore[misc]
     model: nn.Module,
     inputs: Inputs,
-    by: str | Mapping[str, Any] = "head",
+    by: By = "head",
     *,
     at: Place | None = None,
-    answer: str | int | None = None,
+    answer: str | int | tuple[str | int, str | int] | None = None,
+    instead: Source | None = None,
+    spans: str | Mapping[str, Span] = "word",
     layers: Collection[int] | None = None,
     kind: str | None = None,
     renormalise: bool = True,
+    estimate: bool = False,
+    check: int = 10,
     batch: int = 16,
     tokenizer: Any = None,
     tokens: Sequence[str] | None = None,
-) -> Effects:
-    """Compare a model's output with its output without each head in turn, or without each layer or span.
+) -> Effects | Estimates:
+    """Compare a model's output with its output without each head in turn, or without each layer, span or link.
 
     Args:
         model: The model.
         inputs: Of one text, as in `effect`.
-        by: "head", "layer", or a span of the text that no other token may see: each "word", "sentence" or chat
-            "message"; or {name: place, `Link`, heads by module, or a list of these}.
+        by: "head", "layer", a "link" between two spans, or a span of the text that no other token may see: each "word",
+            "sentence" or chat "message"; with `instead` also the "query", "key", "value" or "pattern" of each head.
+            Several of these, as in ("head", "link"); or {name: place, `Link`, heads by module, or a list of these}.
         at: The token whose prediction, or vector, is compared; by default the last one of a model that writes, all
             tokens of any other.
-        answer: The next token whose probability is compared; by default the most probable.
-        layers: The layers where heads are removed and spans hidden; by default all.
+        answer: The next token whose probability is compared; by default the most probable. A pair of tokens: the first
+            against the second.
+        instead: A record, or several for their mean: heads and layers get the activations of that run, not 0.
+        spans: What links join: each "word", "sentence" or "message", or spans by name, as in `record.spans`.
+        layers: The layers where heads are changed and spans hidden; by default all.
         kind: The kind of attention there: "encoder", "decoder" or "cross".
         renormalise: Whether the weights that remain in a row are normalized to 1 again.
+        estimate: Estimate all changes from the gradient of one run, and run those with the largest estimates only.
+        check: How many are run then.
         batch: How many changes run at once, as texts of one batch.
         tokenizer: Names the tokens, as in `watch`.
         tokens: Names the tokens without a tokenizer.
@@ -368,81 +451,135 @@ def effects(
     >>> [each.name for each in words]
     ['A', 'dog', 'it']
     """
-    if isinstance(by, str):
-        one_of("by", by, _BY)
-    if whole("batch", batch) < 1:
-        raise InputError(f"batch must be at least 1. Got {batch}.")
+    names = _names(by, instead)
+    if whole("batch", batch) < 1 or whole("check", check) < 0:
+        raise InputError(f"batch must be at least 1, and check at least 0. Got {batch} and {check}.")
+    if estimate and getattr(model, "training", False):
+        raise InputError("the model is in training mode, in which dropout makes each run another: model.eval().")
     subject = _Subject(model, inputs, Vocabulary(tokenizer, tokens))
+    source = None if instead is None else activations(instead)
     keeps_last = "logits_to_keep" in inspect.signature(model.forward).parameters
     options = {"logits_to_keep": 1} if at is None and keeps_last and "logits_to_keep" not in subject.kwargs else {}
     plain = subject.changed()
-    with plain:
-        output, logits = subject.run(options)
+    slopes = plain.changes.listener = Slopes(model, renormalise) if estimate else None
+    with plain, graph_of_activations(model, plain.may_attend) if estimate else nullcontext():
+        output, logits = subject.run(options, differentiable=estimate)
     if len(output) != 1:
         raise InputError(f"effects compares variants of one text. Got a batch of {len(output)}.")
-    if answer is not None and not logits:
+    if (answer is not None or estimate) and not logits:
         raise InputError(f"the model predicts no tokens, so no token has a probability. Got answer = {answer!r}.")
-    variants = list(_variants(by, plain, layers, kind))
+    modules = _chosen(plain.seen, layers, kind)
+    sides = {seen.kind: seen.sides for seen in modules.values()} if "link" in names else {}
+    joined = {kind: (_spans(side[0][0], spans), _spans(side[1][0], spans)) for kind, side in sides.items()}
+    variants = [each for name in names or (by,) for each in _variants(name, modules, joined, layers, kind)]
     places = _compared(at, plain, output.shape[1])
-    before = output[:, places].float()
-    token = _token(answer, before[0, -1], tokenizer) if logits else 0
-    probability = float(before[0, -1].softmax(-1)[token]) if logits else None
-    moved: list[Moved] = []
-    with progress("comparing", total=len(variants)) as advance:
-        for start in range(0, len(variants), batch):
-            some = variants[start : start + batch]
-            changed = subject.changed(len(some))
-            for text, (_, without) in enumerate(some):
-                changed.changes.add(without, renormalise=renormalise, text=text)
-            with changed:
-                after, _ = subject.run(options, copies=len(some))
-            after = after[:, places].float()
-            changes = _distance(before, after, logits).mean(-1).tolist()
-            now = after[:, -1].softmax(-1)[:, token].tolist() if logits else [None] * len(some)
-            for (each, _), change, after_it in zip(some, changes, now, strict=True):
-                moved.append(each._replace(change=change, before=probability, after=after_it))
-            advance(len(some))
-    about = f"without each {by}" if isinstance(by, str) else f"without each of {len(variants)}"
+
+    def outputs(some: Sequence[Variant]) -> Iterator[Float[Tensor, "places width"]]:
+        """Yield the output with each change."""
+        with progress("comparing", total=len(some)) as advance:
+            for start in range(0, len(some), batch):
+                now = some[start : start + batch]
+                changed = subject.changed(len(now))
+                for text, variant in enumerate(now):
+                    if source is None:
+                        changed.changes.add(variant.removed, renormalise=renormalise, text=text)
+                    else:
+                        changed.changes.replace(variant.replaced(source, plain.seen, text))
+                with changed:
+                    after, _ = subject.run(options, copies=len(now))
+                yield from after[:, places].to(wide(after.dtype))
+                advance(len(now))
+
+    before = output.detach()[:, places].to(wide(output.dtype))
+    ids = _answer(answer, before[0, -1], tokenizer) if logits else ()
+    spelled = " against ".join(spelt(tokenizer, n) for n in ids)
+    what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or f"of {len(variants)}"
+    about = f"without each {what}" if source is None else f"each {what} replaced by {source}"
+    odds = _log_odds(before[0, -1], ids) if logits else None
+    was = None if odds is None else _share(odds, ids)
+    if slopes is not None and odds is not None:
+        estimates = slopes.backward(
+            lambda: _log_odds(output[0, places[-1]].to(before), ids), plain.seen, modules, variants, source, joined
+        )
+        pairs = sorted(zip(estimates, variants, strict=True), key=lambda pair: -abs(pair[0]))
+        afters = outputs([variant for _, variant in pairs[:check]])
+        true = [float(_log_odds(after[-1], ids) - odds) for after in afters] + [None] * len(pairs[check:])
+        items = [
+            Estimated(each.name, amount, move, each.layer, each.head, *each.link[1:])
+            for (amount, each), move in zip(pairs, true, strict=True)
+        ]
+        words = (tuple(dict.fromkeys(name for pair in joined.values() for name in pair[n])) for n in (0, 1))
+        return Estimates(about, tuple(items), spelled, was or 0.0, (next(words), next(words)))
+    moved = []
+    for each, after in zip(variants, outputs(variants), strict=True):
+        change = float(_distance(before, after[None], logits).mean())
+        now = _share(_log_odds(after[-1], ids), ids) if logits else None
+        moved.append(Moved(each.name, change, was, now, each.layer, each.head))
     moved.sort(key=lambda each: -each.change)
-    return Effects(about, tuple(moved), "nats" if logits else "", spelt(tokenizer, token) if logits else "")
+    return Effects(about, tuple(moved), "nats" if logits else "", spelled)
 
 
-def _variants(
-    by: str | Mapping[str, Any], plain: Watching, layers: Collection[int] | None, kind: str | None
-) -> Iterator[tuple[Moved, Without]]:
-    """Yield what to compare: a name with a layer and head, if any, and what the model runs without."""
+def _names(by: By, instead: Source | None) -> tuple[str, ...]:
+    """Return the words that say what changes, checked; none for a mapping."""
+    names = (by,) if isinstance(by, str) else () if isinstance(by, Mapping) else tuple(by)
+    for name in names:
+        one_of("by", name, _BY)
+        if name in PARTS and instead is None:
+            raise InputError(f"by = {name!r} needs another run: instead=record. Without it, heads are removed.")
+    if instead is not None and not (names and set(names) <= {*_PARTS}):
+        raise InputError(f"instead is for by = {some_of([*_PARTS])}. Got by = {by!r}.")
+    return names
+
+
+def _chosen(seen: Mapping[str, Seen], layers: Collection[int] | None, kind: str | None) -> dict[str, Seen]:
+    """Return the attention modules of these layers and this kind."""
     modules = {
-        name: seen
-        for name, seen in plain.seen.items()
-        if "#" not in name and kind in (None, seen.kind) and (layers is None or seen.layer in layers)
+        name: each
+        for name, each in seen.items()
+        if "#" not in name and kind in (None, each.kind) and (layers is None or each.layer in layers)
     }
     if not modules:
         raise InputError(f"no attention of layers = {layers}, kind = {kind} was seen.")
+    return modules
+
+
+def _spans(side: Tokens, by: Any) -> dict[str, range]:
+    """Return spans by name, where the words are known."""
+    if isinstance(by, str) and not side.named:
+        raise InputError(f"the words of the text are not known: give tokenizer=… or tokens=[…], or spans. Got {by!r}.")
+    return named_spans(side, by)
+
+
+def _variants(
+    by: Any, modules: Mapping[str, Seen], joined: Joined, layers: Collection[int] | None, kind: str | None
+) -> Iterator[Variant]:
+    """Yield what to compare."""
     several_kinds = len({seen.kind for seen in modules.values()}) > 1
     alike = Counter((seen.layer, seen.kind) for seen in modules.values())  # in a vision tower and a language model
-    names = {
-        name: name if alike[seen.layer, seen.kind] > 1 else f"{f'{seen.kind}, ' * several_kinds}layer {seen.layer}"
-        for name, seen in modules.items()
-    }
-    if by == "layer":
-        for name, seen in modules.items():
-            yield Moved(names[name], layer=seen.layer), {name: range(seen.heads)}
-    elif by == "head":
-        for name, seen in modules.items():
-            for head in range(seen.heads):
-                yield Moved(f"{names[name]} head {head}", layer=seen.layer, head=head), {name: [head]}
-    else:
-        first = next(iter(modules.values()))
-        keys, is_cross = first.sides[1][0], first.kind == "cross"
-        if isinstance(by, str) and not keys.named:
-            raise InputError(
-                f"the words of the text are not known: give tokenizer=… or tokens=[…], or spans. Got {by!r}."
-            )
-        for name, place in (named_spans(keys, by) if isinstance(by, str) else by).items():
-            place = range(*place) if isinstance(place, tuple) else place
-            if isinstance(place, str | int | range):
-                place = [Link(*ends, layers=layers, kind=kind) for ends in _ends(place, keys, is_cross)]
-            yield Moved(name), place
+    part = _PARTS.get(by, "") if isinstance(by, str) else ""
+    for name, seen in modules.items() if part else ():
+        label = name if alike[seen.layer, seen.kind] > 1 else f"{f'{seen.kind}, ' * several_kinds}layer {seen.layer}"
+        if by == "layer":
+            yield Variant(label, seen.layer, None, name, "output", range(seen.heads))
+            continue
+        for head in range(seen.heads):
+            words = f"{label} head {head}" + f" {by}" * (by != "head")
+            yield Variant(words, seen.layer, head, name, part, range(head, head + 1))
+    for each, (starts, ends) in joined.items() if by == "link" else ():
+        for (start, row), (end, column) in product(starts.items(), ends.items()):
+            if each == "cross" or column.start < row.start or (each == "encoder" and column != row):
+                link = Link(row, column, layers=layers, kind=each)
+                label = f"{f'{each}, ' * several_kinds}{start} → {end}"
+                yield Variant(label, without=link, link=(each, start, end))
+    if part or by == "link":
+        return
+    first = next(iter(modules.values()))
+    keys, is_cross = first.sides[1][0], first.kind == "cross"
+    for name, place in (_spans(keys, by) if isinstance(by, str) else by).items():
+        place = range(*place) if isinstance(place, tuple) else place
+        if isinstance(place, str | int | range):
+            place = [Link(*ends, layers=layers, kind=kind) for ends in _ends(place, keys, is_cross)]
+        yield Variant(name, without=place)
 
 
 def _ends(place: Place, keys: Tokens, is_cross: bool) -> Iterator[tuple[slice | None, Place]]:
@@ -465,6 +602,25 @@ def _compared(at: Place | None, plain: Watching, count: int) -> list[int]:
     if tokens is None or len(tokens) != count:
         tokens = Tokens.numbered(count)
     return list(tokens.find(at))
+
+
+def _answer(answer: Any, before: Tensor, tokenizer: Any) -> tuple[int, ...]:
+    """Return the id of the answer, by default of the most probable token; two ids of a pair."""
+    if not isinstance(answer, tuple):
+        return (_token(answer, before, tokenizer),)
+    if len(answer) != 2:
+        raise InputError(f"answer is a token or two: the first against the second. Got {answer!r}.")
+    return tuple(_token(each, before, tokenizer) for each in answer)
+
+
+def _log_odds(logits: Tensor, ids: Sequence[int]) -> Tensor:
+    """Return the log-probability of a token, or the difference of the logits of two."""
+    return logits.log_softmax(-1)[ids[0]] if len(ids) == 1 else logits[ids[0]] - logits[ids[1]]
+
+
+def _share(odds: Tensor, ids: Sequence[int]) -> float:
+    """Return the probability of the token, or of the first of two against the second."""
+    return float(odds.exp() if len(ids) == 1 else odds.sigmoid())
 
 
 def _token(answer: str | int | None, before: Tensor, tokenizer: Any) -> int:

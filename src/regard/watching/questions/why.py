@@ -68,6 +68,10 @@ class Terms(Answer[Term]):
         """Return the sum of the terms of this name."""
         return math.fsum(term.amount for term in self if term.name == name)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as values that JSON has."""
+        return {"about": self.about, "sum": self.sum, "terms": [term._asdict() for term in self]}
+
     def __str__(self) -> str:
         return "\n".join([f"{self.about}: {self.sum:.2f}, the sum of {len(self):,} terms", *_lines(self.items)])
 
@@ -146,6 +150,12 @@ class Why(Answer[Pair]):
             heads = [name for where, name in self.sources if where == side]
             raise InputError(f"the heads that write the {side} are {', '.join(heads) or 'none'}. Got {head!r}.")
         return self.sources[side, head]()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as values that JSON has; `heads` are those that `source` takes."""
+        heads = {side: [head for where, head in self.sources if where == side] for side in ("query", "key")}
+        sides = {"writers": self.writers, "key_writers": self.key_writers, "parts": self.parts.tolist()}
+        return {"about": self.about, "score": self.score, "heads": heads} | sides
 
     def __str__(self) -> str:
         return "\n".join([self._title, *_lines(self.items)])
@@ -279,23 +289,28 @@ class _Sum(NamedTuple):
     vector: Float[Tensor, " width"]  # with its graph
 
 
+def run_again(record: Any, *keep: str, **options: Any) -> Any:
+    """Run the model of a record again on the same inputs."""
+    if record.again is None:
+        raise WatchError(
+            "the model must run again, and this record does not know its inputs: it was opened from a file, or is "
+            "one of several passes. Call the model on the whole text, and ask its own record."
+        )
+    if record.model.training:
+        raise WatchError("the model is in training mode, in which dropout makes each run another: model.eval().")
+    return record.again(*keep, **options)
+
+
 class _Apart:
     """One text of a model that runs again: as it is, with its gates open, and with its gates shut."""
 
     def __init__(self, record: Any, sequence: int):
-        if record.again is None:
-            raise WatchError(
-                "the model must run again, and this record does not know its inputs: it was opened from a file, or is "
-                "one of several passes. Call the model on the whole text, and ask its own record."
-            )
-        if record.model.training:
-            raise WatchError("the model is in training mode, in which dropout makes each run another: model.eval().")
         self._sequence, self._model = sequence, record.model
         with torch.no_grad():
-            self._known = record.again("matrix", "value")
+            self._known = run_again(record, "matrix", "value")
         self._check_unchanged(record)
         self._gates = _Gates(record.model, self._known)
-        self._open = record.again("graph", "value", gates=self._gates)
+        self._open = run_again(record, "graph", "value", gates=self._gates)
         if missing := [name for name in self._open.record if name not in self._gates.inputs]:
             raise WatchError(
                 f"{type(record.model).__name__} cannot be taken apart: what {some_of(missing)} wrote cannot be told "
@@ -303,7 +318,7 @@ class _Apart:
             )
         self._gates.shut = True
         with torch.no_grad():
-            self._shut = record.again("matrix", gates=self._gates)
+            self._shut = run_again(record, "matrix", gates=self._gates)
 
     def _check_unchanged(self, record: Any) -> None:
         """Require that the model gives the same scores as when it was watched, in the last row of the last layer."""
