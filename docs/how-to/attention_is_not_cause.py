@@ -107,6 +107,128 @@ print(without.changes[0])
 print(without.looked_at("dog"))
 
 # %% [markdown]
+# ## From another run
+#
+# Without a head, its output is 0, which the model has never seen. A milder question: what if a head computed what it
+# computes in another text? An `Activation` names a part of some heads: their "output", "query", "key", "value" or
+# "pattern"; or a module, for its output. `instead` takes it from the record of the other run, token by token, or from a
+# list of records, as their mean.
+
+# %%
+from regard import Activation
+
+
+def text(country):
+    return tokenizer(f"The capital of {country} is", return_tensors="pt")
+
+
+def run(country):
+    with torch.no_grad(), regard.watch(model, tokenizer=tokenizer) as watched:
+        model(**text(country))
+    return watched
+
+
+france, italy = text("France"), run("Italy")
+head = Activation(layers=23, heads=4)
+print(regard.effect(model, france, instead={head: italy}, tokenizer=tokenizer))
+
+# %% [markdown]
+# Paris becomes Rome by one head. Which part of it? And by which later head does it act? With `into`, only the
+# query, key or value of another head learns of the change. All other heads keep what they computed in the first text;
+# feed-forward layers and norms between them run.
+
+# %%
+paris, rome = (tokenizer.encode(f" {city}")[0] for city in ("Paris", "Rome"))
+
+
+def preference(logits):
+    return float(logits[0, -1, paris] - logits[0, -1, rome])
+
+
+for what in (
+    Activation("pattern", layers=23, heads=4),
+    Activation("value", layers=23, heads=4),
+    Activation("value", layers=23, heads=4, tokens="France", source="Italy"),
+    Activation("model.layers.23.mlp"),
+    Activation(layers=23, heads=4, into=Activation("value", layers=29)),
+    Activation(layers=23, heads=4, into=Activation("query", layers=29)),
+):
+    changed = regard.effect(model, france, instead={what: italy}, tokenizer=tokenizer)
+    print(f"{what}: Paris − Rome {preference(changed.before):.1f} → {preference(changed.after):.1f}")
+
+means = regard.effect(model, france, instead={head: [italy, run("Japan"), run("Peru")]}, tokenizer=tokenizer)
+print(f"{means.changes[0]}: {preference(means.after):.1f}")
+
+# %% [markdown]
+# ## Rank everything, then check
+#
+# How was this head found? To run the model without each head in turn takes a run for each. `estimate=True` takes three
+# passes: the other run, a run that keeps its gradients, and one pass backward. The gradient of the answer by the output
+# of each head, times how far that output moves, estimates the effect. The model then runs with the changes of the
+# largest estimates, so that each has its true effect beside it.
+
+# %%
+ranked = regard.effects(
+    model,
+    france,
+    ("head", "query", "key", "value"),
+    answer=(" Paris", " Rome"),  # the first against the second
+    instead=italy,
+    estimate=True,
+    check=16,
+    tokenizer=tokenizer,
+)
+print(ranked)
+
+# %% [markdown]
+# A gradient by a query or a key would be near 0 where a head gives all its attention to one token: its softmax is flat
+# there, though another query may turn it round. So queries and keys are not multiplied by their gradient. The softmax
+# is computed anew with those of the other run, as in [AtP*](https://arxiv.org/abs/2403.00745) of Kramár and others.
+# That is one more attention of the layer, by the fused kernels: no step has tokens × tokens numbers.
+#
+# ## One answer in one picture
+#
+# Without another run, heads are set to 0 and links are cut. Here is what made the model say "Paris": the links between
+# the last words that matter, and the heads.
+
+# %%
+words = {"capital": "capital", "of": "of", "France": "France", "is": "is"}
+why = regard.effects(
+    model,
+    france,
+    ("head", "link"),
+    spans=words,
+    answer=(" Paris", " Rome"),
+    estimate=True,
+    check=16,
+    tokenizer=tokenizer,
+)
+why.picture(title="Why Paris, and not Rome?")
+
+# %% [markdown]
+# A link is cut in all layers and heads, which is many changes at once, and the estimate adds them up as if each were
+# alone. It fails where much depends on a link, as with the first token, on which most heads rest their attention:
+
+# %%
+sinks = regard.effects(
+    model,
+    france,
+    "link",
+    spans={"The": "The", "capital": "capital", "is": "is"},
+    answer=(" Paris", " Rome"),
+    estimate=True,
+    tokenizer=tokenizer,
+)
+print(sinks)
+
+# %% [markdown]
+# So trust an estimate to choose what to run, and the run for the number. What is frozen: the model after the changed
+# head is taken as a straight line, at the values of the first text. Left out is what later heads would do to make up
+# for the change, what the norms and feed-forward layers would do with a large one, and what two changes do together.
+# A query that is saturated in a later head hides what changes before it: the softmax is computed anew for the changed
+# head only. Queries and keys are those that attention receives, with rotary positions: taken from another place of a
+# text, they keep the position of that place. A small estimate may be a large effect; a larger `check` looks further.
+#
 # A cut is no proof either. Another word may take over what was cut, and a sentence without its subject is unlike
 # anything that the model has read. Compare a change with others of its size, as the lists above do, and use texts that
 # tell the difference.
@@ -116,3 +238,9 @@ print(without.looked_at("dog"))
 # Links are cut inside the fused kernels, without a mask of tokens × tokens. Measured on one H200:
 #
 # <!-- report links-gpu -->
+#
+# All heads, queries and keys of a long text, ranked on the same GPU. Beside it, hooks on eager attention, which keeps
+# its weights for the backward pass. On a small GPT-2 in float64, effects and estimates are those of TransformerLens to
+# the last digits: `python benchmarks/estimates.py --only TransformerLens` prints both, where it is installed.
+#
+# <!-- report estimates-gpu -->

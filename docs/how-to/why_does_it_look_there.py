@@ -101,6 +101,56 @@ for last in apart:
     print(f"{last}: {written.says('il', 'elle')}")
 
 # %% [markdown]
+# ## Which heads and links made the answer
+#
+# `says` is about what is added directly. What depends on a head, by whatever way, is measured by a change: take what it
+# computes from the other sentence, and see what the model says then
+# ([attention is not cause](attention_is_not_cause.py)). This is the head that was taught, part by part:
+
+# %%
+from regard import Activation
+
+il, elle = (vocabulary.encode(word)[0] for word in ("il", "elle"))
+
+
+def inputs(last):
+    source = torch.tensor([[*vocabulary.encode(f"A dog ate the food because it was {last}."), vocabulary.end]])
+    return [source, torch.tensor([[model.config.start, *begun]])]
+
+
+with torch.no_grad(), regard.watch(model, tokenizer=translator.tokenizer) as other:
+    model(*inputs("delicious"))
+for part in ("output", "query", "key", "value"):
+    what = Activation(part, layers=layer, heads=head, kind="encoder")
+    changed = regard.effect(model, inputs("hungry"), instead={what: other})
+    before, after = (float(x[0, -1, il] - x[0, -1, elle]) for x in (changed.before, changed.after))
+    print(f"{what}, from the other sentence: il − elle {before:+.2f} → {after:+.2f}")
+
+# %% [markdown]
+# The last word acts by the query of "it", as the sums above say: keys and values of this head hardly depend on it.
+# Which of all heads and links of the encoder carry the answer? They are estimated from one gradient, and the largest
+# are run:
+
+# %%
+answer = regard.effects(
+    model,
+    inputs("hungry"),
+    ("head", "link"),
+    answer=("il", "elle"),
+    kind="encoder",
+    estimate=True,
+    check=16,
+    tokenizer=translator.tokenizer,
+)
+print(answer)
+answer.picture(title="Why il, and not elle?")
+
+# %% [markdown]
+# An estimate takes the model after the changed head as a straight line, which it is not: the largest true effects here
+# are larger than their estimates. What else is left out is said in
+# [attention is not cause](attention_is_not_cause.py).
+
+# %% [markdown]
 # ## What is frozen, and what that leaves out
 #
 # The sums are exact because three things stay as they were: the scale of each norm, the weights of attention, and the
