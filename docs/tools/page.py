@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import importlib.util
 import io
 import json
 import re
@@ -26,6 +27,7 @@ from regard.errors import TooLargeError
 
 ROOT = Path(__file__).parents[2]
 _MARK = re.compile(r"^# %%(?P<text> \[markdown\])?(?: (?P<fold>\S.*?))?\s*$")
+_EXTRAS = {"diffusers"}  # of `regard[sciences]`: `make docs` has them, `make test` has not
 _MAP_BUDGET = 4_000_000  # bytes of a map that the site shows in a frame; a larger one stays a drawing
 
 
@@ -117,8 +119,19 @@ class Page:
         found = re.match(r"(\d+)_", self.path.name)
         return int(found[1]) if found and self.path.parent.name == "course" else None
 
+    @property
+    def missing(self) -> list[str]:
+        """The packages that it needs beyond those of the docs, and that are not installed here."""
+        imports = {name for cell in self.cells for name in re.findall(r"^import (\w+)$", cell.source, re.MULTILINE)}
+        return sorted(name for name in imports & _EXTRAS if importlib.util.find_spec(name) is None)
+
     def run(self) -> Page:
-        """Run all code cells in one namespace, from the root of the repository, and keep what they give."""
+        """Run all code cells in one namespace, from the root of the repository, and keep what they give.
+
+        Without the packages that it needs, it is shown without outputs.
+        """
+        if self.missing:
+            return self
         names: dict[str, Any] = {"__name__": "__main__"}
         with contextlib.chdir(ROOT):
             for cell in self.cells:
@@ -128,6 +141,8 @@ class Page:
 
     def run_cached(self, folder: Path) -> Page:
         """The same, or what it gave the last time if neither the page nor the library has changed since."""
+        if self.missing:
+            return self
         known = hashlib.sha256((self.path.read_text() + _library()).encode()).hexdigest()
         path = folder / f"{self.path.stem}-{known[:16]}.json"
         folder.mkdir(parents=True, exist_ok=True)

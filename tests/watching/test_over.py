@@ -441,3 +441,75 @@ def test_tokens_without_images_find_no_patch():
 
 def test_a_grid_without_patches_looks_like_nothing():
     assert _agreement(np.zeros((4, 4, 3), np.uint8), (0.0, 0.0, 1.0, 1.0), torch.zeros(0, 3)) is None
+
+
+# Through all layers, and over the frames of a video
+
+
+@pytest.mark.parametrize("name", ["vit", "dinov2_with_registers", "clip"])
+def test_a_rollout_of_the_class_token_is_that_of_eager_attention(name):
+    record, shown = _watched(name)
+    tower = "vision_model" if name == "clip" else None
+    dense = [entry.to_dense()[0].double().mean(0) for entry in record.at(module=tower).values()]
+    flow = torch.eye(len(dense[0]), dtype=torch.float64)
+    for mean in dense:
+        flow = (flow + mean @ flow) / 2
+    entry = next(iter(record.at(module=tower).values()))
+    drawn = record.over("[CLS]", shown[0], rollout=True, module=tower)
+    torch.testing.assert_close(_numbers(drawn), flow[0][entry.tokens[0].grids[0].tokens], atol=1e-6, rtol=1e-4)
+    assert "rollout through 2 layers" in drawn.caption
+    share = float(flow[0][entry.tokens[0].grids[0].tokens].sum())
+    assert f'Of what makes "[CLS]", {percent(share)} falls on the image' in drawn.caption
+    assert not np.allclose(drawn.numbers["weights"], record.over("[CLS]", shown[0], module=tower).numbers["weights"])
+
+
+def _video(name):
+    """Two frames of patches, each of two pictures, and the inputs that show them."""
+    model, (frames, high, wide) = made(name), (2, 4, 6)
+    shown = np.random.default_rng(0).integers(0, 255, (2 * frames, high * 8, wide * 8, 3), dtype=np.uint8) // 40 * 40
+    shown = np.kron(shown[:, ::8, ::8], np.ones((1, 8, 8, 1))).astype(np.uint8)
+    pixels = torch.from_numpy(shown).permute(0, 3, 1, 2).float() / 255
+    blocks = pixels.view(frames, 2, 3, high // 2, 2, 8, wide // 2, 2, 8)  # pairs of frames; blocks of 2 × 2 patches
+    patches = blocks.permute(0, 3, 6, 4, 7, 2, 1, 5, 8).reshape(frames * high * wide, -1)
+    count = high * wide // 4
+    token = model.config.video_token_id
+    ids = [50, 57, *[token] * count, *([58, 51, 57] if name == "qwen3_vl" else []), *[token] * count, 58, 52, 53]
+    ids = torch.tensor([ids])
+    inputs = {
+        "input_ids": ids,
+        "mm_token_type_ids": 2 * (ids == token).long(),
+        "pixel_values_videos": patches,
+        "video_grid_thw": torch.tensor([[frames, high, wide]]),
+    }
+    return model, shown, inputs, (ids[0] == token).nonzero().flatten().view(frames, high // 2, wide // 2)
+
+
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl"])
+def test_the_frames_of_a_video_are_a_strip(name):
+    model, shown, inputs, places = _video(name)
+    words = [f"w{n}" for n in range(inputs["input_ids"].shape[1])]
+    with torch.no_grad(), regard.watch(model, tokens=words) as record:
+        model(**inputs)
+    entry = list(record.at(kind="decoder").values())[-1]
+    (grid,) = entry.key_tokens[0].grids
+    assert repr(grid).startswith("Grid(2 × 6 patches of image 0 (2 frames)")
+    assert torch.equal(grid.tokens, torch.cat(list(places), 1))
+    last = len(words) - 1
+    drawn = record.over(f"w{last}", shown, layer=entry.layer)
+    expected = entry.to_dense()[0, :, last][:, torch.cat(list(places), 1)].mean(0)
+    torch.testing.assert_close(_numbers(drawn).float(), expected, atol=1e-6, rtol=1e-4)
+    together = np.concatenate(list(shown.reshape(2, 2, *shown.shape[1:]).mean(1)), 1)
+    np.testing.assert_allclose(as_pixels(shown, 2), together, atol=0.6)
+    assert fitted(as_pixels(shown, 2), grid, None)[1] == "all of it"
+    with pytest.raises(regard.InputError, match="not what the model saw"):
+        record.over(f"w{last}", shown[::-1].copy(), layer=entry.layer)
+    tower = next(e for e in record.values() if "visual" in e.name and e.kind == "encoder")
+    (frames,) = tower.tokens[0].grids
+    assert frames.tokens.shape == (4, 12)
+    changed = inputs["pixel_values_videos"].clone()
+    changed[int(frames.tokens[2, 7])] += 3 if name != "qwen2_5_vl" else 0
+    with torch.no_grad(), regard.watch(model, tokens=words) as after:
+        model(**inputs | {"pixel_values_videos": changed})
+    moved = (after[tower.name].call.key - tower.call.key)[0].abs().sum((0, 2))
+    if name != "qwen2_5_vl":  # whose tower puts patches in windows first
+        assert int(moved.argmax()) == int(frames.tokens[2, 7])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from dataclasses import replace
@@ -59,6 +60,7 @@ Examples:
   regard see -f letter.txt --model FOLDER --from it --layer -1    the last layer
   regard see -f letter.txt --model FOLDER --from "the old [dog] slept" --lines
   echo "A dog ate the food because it was hungry." | regard see --from it
+  regard see speech.wav --model FOLDER -o speech.svg    a Whisper model: when each word was spoken
 In Python:  regard.Translator.default().translate(text).watch().looks("it", kind="encoder")
             with regard.watch(model, tokenizer=tokenizer) as record: model(**inputs)
 """
@@ -105,15 +107,17 @@ class _Reading(NamedTuple):
 
 
 def _run(options: argparse.Namespace) -> None:
-    from regard.watching.see import Question, describe, draw, find_model, watch_text
+    from regard.watching.see import Question, describe, draw, find_model, reads_sound, watch_text
 
     is_drawn = options.drawing is not None or options.output is not None
     if options.json and is_drawn:
         picture = f"--{options.drawing}" if options.drawing else f"-o {options.output}"
         raise InputError(f"--json prints numbers instead of a picture. Got both --json and {picture}. Leave one out.")
+    model = None if options.model is None else find_model(options.model)
+    if model is not None and reads_sound(model):
+        return _hear(options, model, is_drawn)
     text = _read_text(options)
     question = Question(options.start, options.end, options.layer, options.head, options.kind, options.sinks or None)
-    model = None if options.model is None else find_model(options.model)
     links = _links(options)
     translator = _translator(model)
     if links and not (options.start or options.end or is_drawn):
@@ -144,6 +148,21 @@ def _run(options: argparse.Namespace) -> None:
         answers = [f"{reading.text}\n{answer}" for reading, answer in zip(readings, answers, strict=True)]
     answer = "\n\n".join(answers)
     print(command.fold(answer, command.console().width) if sys.stdout.isatty() else answer)
+
+
+def _hear(options: argparse.Namespace, model: Path, is_drawn: bool) -> None:
+    """Write down a sound, and when each word was spoken; draw the words over its spectrogram."""
+    from regard.watching.see import hear
+
+    paths = [*options.text, *filter(None, [options.file])]
+    if len(paths) != 1:
+        raise InputError(f"this model reads sound: give one WAV file. Got {len(paths)} texts.")
+    speech = hear(model, paths[0])
+    if is_drawn:
+        title = Path(paths[0]).name if options.title is None else options.title
+        command.show_or_save(speech.picture(title=title), options)
+    else:
+        print(json.dumps([spoken._asdict() for spoken in speech], indent=1) if options.json else speech)
 
 
 def _links(options: argparse.Namespace) -> list[Link]:

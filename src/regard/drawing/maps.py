@@ -23,6 +23,7 @@ from regard.errors import InputError, MissingDependencyError, ShapeError, TooLar
 __all__ = ["Heat", "Window", "landmarks", "landscape", "overlay"]
 
 _SIDE = 480.0  # pixels
+_SECONDS = 5  # of sound in a line
 _LANDMARKS = 24
 _WINDOW = 12  # tokens on a side
 _LEAST = 1e-300  # the ratio of smaller numbers overflows
@@ -244,6 +245,39 @@ def overlay(
     unique = [name if names.count(name) == 1 else f"{name} {n}" for n, name in enumerate(names)]
     held = {name: each.weights for name, each in zip(unique, checked, strict=True)}
     return Picture("overlay", held, draw, text, title, " ".join(filter(None, notes)), tuple(names))
+
+
+def spectrogram(
+    loudness: NDArray[np.floating], spans: Sequence[tuple[str, float, float]], rate: float, title: str = ""
+) -> Picture:
+    """The loudness of a sound (pitches, times), in lines of five seconds, with a word over the time that it takes.
+
+    >>> print(spectrogram(np.zeros((2, 100)), [("A", 0.0, 0.3), ("dog", 0.3, 0.8)], rate=100))
+    0.00 s A
+    0.30 s dog
+    """
+    numbers = as_numbers("loudness", loudness, ("pitches", "times"))
+    low, high = float(numbers.min()), float(numbers.max())
+    shares, frames = (numbers[::-1] - low) / ((high - low) or 1.0), round(_SECONDS * rate)
+    scale, height, starts = 2 * _SIDE / frames, 110.0, sorted({start for _, start, _ in spans})
+
+    def draw(canvas: Canvas) -> None:
+        for line, first in enumerate(range(0, numbers.shape[1], frames)):
+            part, top = shares[:, first : first + frames], line * (height + 34) + 18
+            canvas.image(0, top, part.shape[1] * scale, height, Raster(part, "", "", ""), part)
+            for n, start in enumerate(starts):
+                x, stop = start * rate - first, min([*starts[n + 1 : n + 2], math.inf]) * rate - first
+                if 0 <= x < frames:
+                    word, room = " ".join(each[0] for each in spans if each[1] == start), min(stop, frames) - x
+                    canvas.line(x * scale, top - 12, x * scale, top + height, canvas.theme.accent)
+                    canvas.text(x * scale + 3, top - 4, shorten(word, max(room * scale - 4, 14), 12), 12, title=word)
+            canvas.text(0, top + height + 13, f"{first / rate:.0f} s", 11, fill=canvas.theme.muted)
+
+    def text(room: int) -> Text:
+        return Text("\n".join(f"{start:.2f} s {visible(word)}" for word, start, _ in spans))
+
+    words = tuple(word for word, _, _ in spans)
+    return Picture("spectrogram", {"loudness": loudness}, draw, text, title, "", words)
 
 
 def _checked(each: Heat) -> Heat:

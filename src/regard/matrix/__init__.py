@@ -8,6 +8,7 @@ axes.py              the user's axes and indices, and how they become (batch, he
 normalised.py        `NormalisedScores`: scores and the normaliser of each row, which is cached
 functional.py        `attention`, the function form, by torch's kernels where they suffice
 compiled.py          `attention` as one operator for torch.compile
+mixture.py           `Mixture`: a weighted sum of heads, as lazy as one of them
 guiding.py           `guide`: a loss that teaches a head where to look
 picture.py           the numbers of a picture of a matrix of any size
 """
@@ -16,5 +17,17 @@ from regard.matrix.attention_matrix import AttentionMatrix
 from regard.matrix.functional import attention
 from regard.matrix.guiding import guide
 from regard.matrix.lazy_matrix import LazyMatrix, Parts, Summary, Top, Transposed
+from regard.matrix.mixture import Mixture, mix
 
-__all__ = ["AttentionMatrix", "LazyMatrix", "Parts", "Summary", "Top", "Transposed", "attention", "guide"]
+__all__ = [
+    "AttentionMatrix",
+    "LazyMatrix",
+    "Mixture",
+    "Parts",
+    "Summary",
+    "Top",
+    "Transposed",
+    "attention",
+    "guide",
+    "mix",
+]

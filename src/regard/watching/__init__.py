@@ -11,6 +11,7 @@ monitoring.py    `monitor`: samples these numbers while a model trains, says wha
 see.py           what `regard see` runs: find a model by its name, watch it, print the answers
 """
 
+from regard.matrix import Mixture
 from regard.watching.capture.activations import Activation
 from regard.watching.capture.huggingface import load
 from regard.watching.capture.links import Link
@@ -22,10 +23,11 @@ from regard.watching.questions.cache import cache_scores, press
 from regard.watching.questions.effects import Effect, Effects, effect, effects
 from regard.watching.questions.estimates import Estimated, Estimates
 from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
+from regard.watching.questions.speech import Speech
 from regard.watching.questions.why import Terms, Why
 from regard.watching.record.entries import Entry
 from regard.watching.record.record import Record
-from regard.watching.see import find_model
+from regard.watching.see import find_model, listen
 
 __all__ = [
     "Activation",
@@ -39,18 +41,21 @@ __all__ = [
     "Heads",
     "Link",
     "Looks",
+    "Mixture",
     "Monitor",
     "Patch",
     "Record",
     "Rollout",
     "Sample",
     "Spans",
+    "Speech",
     "Terms",
     "Why",
     "cache_scores",
     "effect",
     "effects",
     "find_model",
+    "listen",
     "load",
     "monitor",
     "press",

@@ -9,11 +9,13 @@ import importlib.util
 import json
 import logging
 import re
+import wave
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,7 @@ from regard.watching.capture.links import Link
 from regard.watching.capture.session import watch
 from regard.watching.questions.effects import Effect, effect
 from regard.watching.questions.looks import Heads, Looks, key_side, query_side
+from regard.watching.questions.speech import ALIGNMENT, Speech
 from regard.watching.record.record import Record, by_written_word
 from regard.watching.record.tokens import Vocabulary, Word
 
@@ -324,6 +327,62 @@ def change_text(model: str | Path, text: str, without: Sequence[Link], *, trust_
 def _written(network: Any, inputs: dict[str, Tensor]) -> Tensor:
     ids: Tensor = network.generate(**inputs, max_new_tokens=_NEW_TOKENS, num_beams=1, do_sample=False)
     return ids
+
+
+def listen(model: Any, tokenizer: Any, extractor: Any, sound: Any, **options: Any) -> Speech:
+    """Write down a sound of any length, with the time of each word: 30 seconds at once, in bounded memory.
+
+    Args:
+        model: A Whisper model of transformers, with `alignment_heads` in its `generation_config`.
+        tokenizer: Its tokenizer.
+        extractor: Its feature extractor.
+        sound: An array of samples in the extractor's rate, or an iterator over parts of at most 30 seconds.
+        options: For `model.generate`: language, task, …
+    """
+    size, rate, items, loudness = extractor.n_samples, extractor.sampling_rate, [], []
+    parts = (sound[n : n + size] for n in range(0, len(sound), size)) if hasattr(sound, "__len__") else sound
+    begin = 0.0
+    with torch.no_grad(), watch(model, tokenizer=tokenizer) as record:
+        for part in parts:
+            features = extractor(part, sampling_rate=rate, return_tensors="pt").input_features
+            frames = -(-len(part) // extractor.hop_length)
+            model.generate(features.to(model.device, model.dtype), **options)
+            words = record.spoken(frames)
+            items += [word._replace(start=word.start + begin, end=word.end + begin) for word in words]
+            loudness.append(features[0, :, :frames].half())
+            begin += len(part) / rate
+            record.forget()
+    if not loudness:
+        raise InputError("the sound has no samples.")
+    return Speech(tuple(items), loudness=torch.cat(loudness, 1))
+
+
+def reads_sound(model: Path) -> bool:
+    """Whether a folder has a model that writes down sounds."""
+    config = model / "config.json"
+    return config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("model_type") in ALIGNMENT
+
+
+def hear(model: Path, path: str) -> Speech:
+    """Write down a WAV file of 16 bits with the model in a folder."""
+    import transformers
+
+    network, tokenizer = load(model)
+    kind: Any = transformers.AutoFeatureExtractor
+    extractor = kind.from_pretrained(model, local_files_only=True)
+    try:
+        with wave.open(path) as file:
+            rate, channels = file.getframerate(), file.getnchannels()
+            if (rate, file.getsampwidth()) != (extractor.sampling_rate, 2):
+                needed = f"{extractor.sampling_rate:,} samples of 16 bits a second"
+                raise InputError(
+                    f"{path} must have {needed}. Convert it: ffmpeg -i FILE -ar {extractor.sampling_rate} OUT.wav"
+                )
+            blocks = iter(lambda: file.readframes(extractor.n_samples), b"")
+            sound = (np.frombuffer(block, "<i2").reshape(-1, channels).mean(1) / 2**15 for block in blocks)
+            return listen(network, tokenizer, extractor, sound)
+    except (OSError, EOFError, wave.Error) as error:
+        raise InputError(f"{path} cannot be read as a WAV file: {error}.") from None
 
 
 def _opened(model: str | Path, text: str, trust_remote_code: bool) -> tuple[nn.Module, Any, dict[str, Tensor], int]:

@@ -253,7 +253,9 @@ def load(path: str | Path, *, trust_remote_code: bool = False) -> tuple[nn.Modul
         auto_class = transformers.AutoModelForCausalLM  # as in every GGUF file
         if path.is_dir():
             config = transformers.AutoConfig.from_pretrained(**source)
-            if config.is_encoder_decoder:
+            if type(config) in transformers.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING:
+                auto_class = transformers.AutoModelForSpeechSeq2Seq
+            elif config.is_encoder_decoder:
                 auto_class = transformers.AutoModelForSeq2SeqLM
             elif "CausalLM" not in (config.architectures or [""])[0]:
                 auto_class = transformers.AutoModel

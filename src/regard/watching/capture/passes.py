@@ -395,8 +395,13 @@ class Passes:
         """Note that this forward has ended, and the KV cache that it returned."""
         for each in (self._cache, cache):
             if type(each).__weakrefoffset__:  # neither None nor a tuple of tensors, as old models have
-                self._caches[id(each)] = weakref.ref(each), self._now
+                self._caches[id(each)] = weakref.ref(each, functools.partial(self._forget, id(each))), self._now
         self._cache = None
+
+    def _forget(self, key: int, freed: weakref.ref[Any]) -> None:
+        """Forget the pass of a KV cache that was freed, so that a forgotten pass is freed too."""
+        if self._caches.get(key, (None,))[0] is freed:
+            del self._caches[key]
 
     def read_inputs(self, ids: Mapping[str, Tensor], images: Callable[[], Images | None]) -> None:
         """Note the ids (batch, tokens) that modules received; `images` reads those that the model received."""

@@ -47,6 +47,8 @@ class Grid:
     box: Box = _ALL  # the part that the grid covers of the image that the model was shown
     aspect: float = 1.0  # the width of that image divided by its height
     brightness: Float[Tensor, "rows columns"] | None = None  # of each patch, in the units that the model read
+    painted: bool = False  # by the model itself, in many steps
+    frames: int = 1  # of a video, side by side
 
     def __repr__(self) -> str:
         rows, columns = self.tokens.shape
@@ -171,10 +173,29 @@ class View:
         return rows, columns
 
 
+def is_video(inputs: Mapping[str, Any]) -> bool:
+    """Whether a model is shown the frames of videos, and no image."""
+    return inputs.get("pixel_values_videos") is not None and inputs.get("pixel_values") is None
+
+
+def strip(grids: Sequence[Grid]) -> Grid:
+    """Join the grids of all frames, which have one shape, in a row.
+
+    >>> strip([Grid(torch.arange(4).view(2, 2)), Grid(torch.arange(4, 8).view(2, 2))])
+    Grid(2 × 4 patches of image 0 (2 frames): tokens 0 to 7)
+    """
+    shown = [grid.brightness for grid in grids if grid.brightness is not None]
+    return Grid(
+        side_by_side([[grid.tokens for grid in grids]]), 0, f"{len(grids)} frames", aspect=len(grids) * grids[0].aspect,
+        brightness=side_by_side([shown]) if shown else None, frames=len(grids),
+    )  # fmt: skip
+
+
 def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View] | None:
     """Return what a tower of this config reads, in its own order; None where the inputs have no image."""
-    pixels = inputs.get("pixel_values")
-    grids = inputs.get("image_grid_thw")
+    kind = "video" if is_video(inputs) else "image"
+    pixels = inputs.get("pixel_values_videos" if kind == "video" else "pixel_values")
+    grids = inputs.get(f"{kind}_grid_thw")
     if pixels is None and "grid_thw" in inputs:  # a tower of Qwen's, called by itself
         pixels, grids = inputs.get("hidden_states"), inputs["grid_thw"]
     if not isinstance(pixels, Tensor) or not pixels.numel():

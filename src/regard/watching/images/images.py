@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from regard.errors import InputError
 from regard.support import Float, Int
+from regard.watching.images.diffusion import Latents, read_latents
 from regard.watching.images.families import (
     FAMILIES,
     TOWERS,
@@ -25,16 +26,18 @@ from regard.watching.images.families import (
     Grid,
     View,
     anyres,
+    is_video,
     patch_order,
     read_views,
     side_by_side,
+    strip,
     tower_of,
 )
 from regard.watching.record.tokens import Tokens
 
 Stated = tuple[tuple[int, ...], ...]  # as the user gives them: (rows, columns) or (rows, columns, first token) of each
 _Arranged = list[tuple[list[list[int]], int | None]]  # of each image: the views in rows and columns; the whole, if any
-_PIXELS = ("pixel_values", "hidden_states")
+_PIXELS = ("pixel_values", "pixel_values_videos", "hidden_states", "sample")
 _ALIKE = 0.9  # the least correlation of two images that show the same
 _FEWEST = 16  # patches needed for a correlation
 
@@ -57,15 +60,15 @@ def check_stated(images: Any) -> Stated:
 
 def read_images(
     name: str, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], stated: Stated
-) -> ReadImages | StatedImages | None:
+) -> Images | None:
     """Return the images that a model of this name is shown by these arguments; None where there is no image."""
     inputs = [*args, *(kwargs.get(pixels) for pixels in _PIXELS)]
     if not any(isinstance(each, Tensor) and each.is_floating_point() for each in inputs):
         return None
     fallback = StatedImages(model, kwargs, stated) if stated else None
-    if (tower := tower_of(model)) is None:
-        return fallback
     by_name = dict(zip(inspect.signature(model.forward).parameters, args, strict=False)) | dict(kwargs)
+    if (tower := tower_of(model)) is None:
+        return fallback or read_latents(model, by_name)
     try:
         views = read_views(model, tower[1], by_name)
     except Exception as error:
@@ -74,8 +77,9 @@ def read_images(
     if views is None:
         return None
     inside = ".".join(filter(None, (name, tower[0])))
+    video = is_video(by_name)
     kept = {key: x for key, x in by_name.items() if isinstance(x, Tensor) and not x.is_floating_point()}
-    return ReadImages(model, inside, tower[1], views, kept, fallback)
+    return ReadImages(model, inside, tower[1], views, kept, fallback, video)
 
 
 class StatedImages:
@@ -89,6 +93,9 @@ class StatedImages:
         """Whether a module lies in a tower, which is not known here."""
         return False
 
+    def words(self, length: int, cross: bool) -> None:
+        """How many of the tokens are text, where a sequence joins text and image: see `Latents`."""
+
     def place(
         self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
     ) -> list[Tokens] | None:
@@ -100,21 +107,10 @@ class StatedImages:
             grids = self._by_id(batch) if has_words else self._by_number(length, batch)
         except InputError as error:
             return [each.with_images((), str(error)) for each in named]
-        return [each.with_images(some) for each, some in zip(named, grids, strict=True)]
+        return [each.with_images(tuple(some)) for each, some in zip(named, grids, strict=True)]
 
     def _by_number(self, length: int, batch: int) -> list[list[Grid]]:
-        grids, after = [], 0
-        for image, (rows, columns, *first) in enumerate(self.stated):
-            start = first[0] if first else after
-            grids.append(Grid(torch.arange(rows * columns).view(rows, columns) + start, image, aspect=columns / rows))
-            after = start + rows * columns
-        exactly = all(len(image) == 2 for image in self.stated)
-        if after > length or (exactly and after != length):
-            raise InputError(
-                f"images = {list(self.stated)} are {after} tokens, but there are {length} here. Say which token of an "
-                "image is the first: (rows, columns, first)"
-            )
-        return [grids] * batch
+        return [list(_stated_grids(self.stated, length))] * batch
 
     def _by_id(self, batch: int) -> list[list[Grid]]:
         if self._token is None or not isinstance(self._ids, Tensor) or any(len(image) > 2 for image in self.stated):
@@ -130,6 +126,22 @@ class StatedImages:
             parts = enumerate(zip(torch.split(places, sizes), self.stated, strict=True))
             texts.append([Grid(part.view(h, w), image, aspect=w / h) for image, (part, (h, w)) in parts])
         return [texts[n * len(texts) // batch] for n in range(batch)]
+
+
+@lru_cache(maxsize=8)  # the blocks and steps of a model have the same
+def _stated_grids(stated: Stated, length: int) -> tuple[Grid, ...]:
+    grids, after = [], 0
+    for image, (rows, columns, *first) in enumerate(stated):
+        start = first[0] if first else after
+        grids.append(Grid(torch.arange(rows * columns).view(rows, columns) + start, image, aspect=columns / rows))
+        after = start + rows * columns
+    exactly = all(len(image) == 2 for image in stated)
+    if after > length or (exactly and after != length):
+        raise InputError(
+            f"images = {list(stated)} are {after} tokens, but there are {length} here. Say which token of an "
+            "image is the first: (rows, columns, first)"
+        )
+    return tuple(grids)
 
 
 def _image_token(config: Any) -> int | None:
@@ -148,9 +160,10 @@ class ReadImages:
         views: list[View],
         inputs: Mapping[str, Tensor],
         fallback: StatedImages | None,
+        video: bool = False,
     ):
         self._model, self._tower, self._config = model, tower, config
-        self._views, self._inputs, self._fallback = views, inputs, fallback
+        self._views, self._inputs, self._fallback, self._video = views, inputs, fallback, video
         self._stated = () if fallback is None else fallback.stated
         self._kind = FAMILIES.get(model.config.model_type, "")
         self._rule = TOWERS[config.model_type]
@@ -161,6 +174,9 @@ class ReadImages:
     def sees(self, name: str) -> bool:
         """Whether a module lies in the tower: its tokens are patches, not words."""
         return not self._tower or f"{name}.".startswith(f"{self._tower}.")
+
+    def words(self, length: int, cross: bool) -> None:
+        """How many of the tokens are text, where a sequence joins text and image: see `Latents`."""
 
     def place(
         self, name: str, cross: bool, length: int, batch: int, tokens: list[Tokens] | None, has_words: bool
@@ -183,10 +199,14 @@ class ReadImages:
             return [each.with_images((), why) for each in tokens or [Tokens.numbered(length)] * batch]
         if grids is None:
             return tokens
+        if self._video:
+            grids = [
+                [strip(frames)] if len({frame.tokens.shape for frame in frames}) == 1 else frames for frames in grids
+            ]
         if tokens is None:
             of_tower = role == "tower" or self._kind == "queries"
             tokens = [self._named(length) if of_tower else Tokens.numbered(length)] * batch
-        return [each.with_images(some) for each, some in zip(tokens, grids, strict=True)]
+        return [each.with_images(tuple(some)) for each, some in zip(tokens, grids, strict=True)]
 
     def _grids(self, role: str, length: int, batch: int) -> list[list[Grid]] | None:
         """Return the images of each entry of a batch; None where nothing is to be placed."""
@@ -253,7 +273,8 @@ class ReadImages:
     @cached_property
     def _places(self) -> list[Int[Tensor, "tokens 2"]]:
         """The tokens of each view, or of each image: the numbers of the text and of the token."""
-        token, ids = _image_token(self._model.config), self._inputs.get("input_ids")
+        config, ids = self._model.config, self._inputs.get("input_ids")
+        token = config.video_token_id if self._video else _image_token(config)
         if ids is None or token is None:
             raise InputError("the model was given no input_ids, in which its image tokens could be found")
         places = (ids == token).nonzero().cpu()
@@ -391,7 +412,7 @@ class ReadImages:
         return Grid(tokens, aspect=wide / high, brightness=shown.cpu())
 
 
-Images = StatedImages | ReadImages
+Images = StatedImages | ReadImages | Latents
 
 
 def _grid(view: View, tokens: Tensor, image: int = 0) -> Grid:

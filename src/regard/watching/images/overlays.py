@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from regard.drawing import Heat, Picture, overlay
 from regard.drawing.terminal import percent
@@ -44,17 +45,22 @@ def _sides(entry: Entry, looked_at: bool) -> tuple[Tokens, Tokens]:
     return sides[::-1] if looked_at else sides
 
 
-def with_image(entries: Sequence[Entry], what: Place, looked_at: bool) -> list[Entry]:
-    """Return the entries whose patches, and whose place, are known, whatever their kinds and shapes."""
-    chosen = []
-    for entry in entries:
-        side, patches = _sides(entry, looked_at)
-        if patches.grids and (side.named or not isinstance(what, str)):
-            with suppress(InputError):
-                side.find_all(what)
-                chosen.append(entry)
-    if chosen:
-        return chosen
+def with_image(entries: Sequence[Entry], what: Place, looked_at: bool | None) -> tuple[list[Entry], bool]:
+    """Return the entries whose patches, and whose place, are known, whatever their kinds and shapes.
+
+    `looked_at` is returned too; None: False or, where only patches look at the place, True.
+    """
+    for way in (False, True) if looked_at is None else (looked_at,):
+        chosen = []
+        for entry in entries:
+            side, patches = _sides(entry, way)
+            if patches.grids and (side.named or not isinstance(what, str)):
+                with suppress(InputError):
+                    side.find_all(what)
+                    chosen.append(entry)
+        if chosen:
+            return chosen, way
+    looked_at = bool(looked_at)
     for entry in reversed(entries):  # the place is unknown: say which words there are, of the language model first
         side, patches = _sides(entry, looked_at)
         if patches.grids:
@@ -78,10 +84,12 @@ def over(
     fit: str | Box | None,
     sinks: Sequence[int],
     title: str,
+    flow: Float[Tensor, " tokens"] | None = None,
 ) -> Picture:
-    """Answer `Record.over`: the mean over all heads, or one panel for each head or layer."""
+    """Answer `Record.over`: the mean over all heads, or one panel for each; with `flow`, what a rollout found."""
     if each is not None:
-        one_of("each", each, ("head", "layer"))
+        one_of("each", each, ("head", "layer", "step"))
+    entries = sorted(entries, key=lambda entry: -entry.shape[2])  # of blocks at several scales, the finest first
     side, patches = _sides(entries[0], looked_at)
     grids = [grid for grid in patches.grids if grid.image == number]
     if not grids:
@@ -89,10 +97,12 @@ def over(
         raise InputError(f"there are images {numbers} here. Got number = {number}.")
     places = side.find_all(what)
     columns = tokens_of(places)
-    rows = [weights_to(entry, columns) if looked_at else mean_row(entry, places) for entry in entries]
+    rows = [] if flow is None else [flow[None]] * len(entries)
+    rows = rows or [weights_to(entry, columns) if looked_at else mean_row(entry, places) for entry in entries]
+    rows = [_scaled(row, _sides(entry, looked_at)[1].grids, patches) for row, entry in zip(rows, entries, strict=True)]
     panels = list(_panels(entries, rows, each))
     usual = None if looked_at else _usual_weights(entries, grids)
-    pixels = seen_by(grids[0]) if image is None else as_pixels(image)
+    pixels = seen_by(grids[0]) if image is None else as_pixels(image, grids[0].frames)
     boxes = [(grid.box, "") if image is None else fitted(pixels, grid, fit) for grid in grids]
     marks = [None if usual is None else _marked(grid, usual, sinks) for grid in grids]
     heats = []
@@ -106,14 +116,18 @@ def over(
         word = f"token {word}"
     elif not isinstance(what, Patch):
         word = f'"{word}"'
-    heads = sum(entry.shape[1] for entry in entries)
-    layers = f"layer {entries[0].layer}" if len(entries) == 1 else f"{len(entries)} layers"
+    names, steps = {entry.name: entry.shape[1] for entry in entries}, len({entry.step for entry in entries})
+    heads = sum(names.values())
+    layers = f"layer {entries[0].layer}" if len(names) == 1 else f"{len(names)} layers"
+    layers += f", {steps} steps" if steps > 1 else ""
     which = f"head {entries[0].heads[0]}." if heads == 1 else f"mean of {heads} heads."
     notes = [f"{entries[0].kind}, {layers}, {which if len(panels) == 1 else f'{heads} heads.'}"]
+    notes = notes if flow is None else [f"{entries[0].kind}, rollout through {layers}."]
     if looked_at:
         notes.append(f"Each patch is shaded by the share that it gives to {word}.")
     else:
-        notes.append(f"Of what {word} gives, {_shares(torch.cat(rows).mean(0), grids, patches, sinks)}.")
+        which = f"{word} gives" if flow is None else f"makes {word}"
+        notes.append(f"Of what {which}, {_shares(torch.cat(rows).mean(0), grids, patches, sinks)}.")
     if usual is not None:
         notes.append(_on_the_border(grids, usual, [mark for mark in marks if mark is not None]))
     how = dict.fromkeys(how for _, how in boxes if how)
@@ -125,16 +139,34 @@ def over(
     return overlay(pixels, heats, title=title, caption=" ".join(filter(None, notes)), marked=_MARKED)
 
 
+def _scaled(
+    weights: Float[Tensor, "_ tokens"], grids: Sequence[Grid], finest: Tokens
+) -> Float[Tensor, "_ finest_tokens"]:
+    """Return the numbers of each patch for all finer patches of which it covers the place."""
+    if weights.shape[1] == len(finest):
+        return weights
+    scaled = weights.new_zeros(len(weights), len(finest))
+    for coarse, fine in zip(grids, finest.grids, strict=True):
+        cells = functional.interpolate(weights[:, coarse.tokens][None], fine.tokens.shape, mode="nearest-exact")
+        scaled[:, fine.tokens.flatten()] = cells[0].flatten(1)
+    return scaled
+
+
 def _panels(
     entries: Sequence[Entry], rows: Sequence[Float[Tensor, "_ tokens"]], each: str | None
 ) -> Iterator[tuple[str, Float[Tensor, " tokens"]]]:
-    if each is None:
-        yield "", torch.cat(list(rows)).mean(0)
-    for entry, weights in zip(entries, rows, strict=True):
-        if each == "layer":
-            yield f"layer {entry.layer}", weights.mean(0)
-        elif each == "head":
-            yield from ((f"{entry.layer} · {head}", row) for head, row in zip(entry.heads, weights, strict=True))
+    """Yield the mean of all heads, or of each head, layer or step, under its name."""
+    panels: dict[str, list[Tensor]] = {}
+    numbered = len({entry.layer for entry in entries}) == len({entry.name for entry in entries})
+    for entry, weights in sorted(zip(entries, rows, strict=True), key=lambda pair: pair[0].step):
+        layer = f"layer {entry.layer}" if numbered else entry.name
+        if each == "head":
+            for head, row in zip(entry.heads, weights, strict=True):
+                panels.setdefault(f"{layer.removeprefix('layer ')} · {head}", []).append(row[None])
+        else:
+            name = {"layer": layer, "step": f"step {entry.step}"}.get(each or "", "")
+            panels.setdefault(name, []).append(weights)
+    yield from ((name, torch.cat(parts).mean(0)) for name, parts in panels.items())
 
 
 def _shares(weights: Float[Tensor, " tokens"], grids: Sequence[Grid], patches: Tokens, sinks: Sequence[int]) -> str:
@@ -187,8 +219,8 @@ def _on_the_border(grids: Sequence[Grid], usual: Float[Tensor, " keys"], marks: 
 # The user's picture
 
 
-def as_pixels(image: Any) -> NDArray[np.uint8]:
-    """Return an array, a tensor, a Pillow image or a file as (height, width, 3) bytes.
+def as_pixels(image: Any, frames: int = 1) -> NDArray[np.uint8]:
+    """Return an array, a tensor, a Pillow image or a file as (height, width, 3) bytes; a video as frames side by side.
 
     >>> as_pixels(np.zeros((4, 6))).shape, as_pixels(torch.ones(3, 4, 6))[0, 0].tolist()
     ((4, 6, 3), [255, 255, 255])
@@ -201,6 +233,9 @@ def as_pixels(image: Any) -> NDArray[np.uint8]:
         image = image.detach().cpu().numpy()
         image = np.moveaxis(image, 0, -1) if image.ndim == 3 and image.shape[0] in (1, 3, 4) else image
     pixels = np.asarray(image)
+    if pixels.ndim == 4 and len(pixels) and len(pixels) % frames == 0:  # several frames may become one for the model
+        together = np.concatenate(list(pixels.reshape(frames, -1, *pixels.shape[1:]).mean(1)), 1)
+        pixels = np.rint(together).astype(np.uint8) if pixels.dtype == np.uint8 else together
     pixels = pixels[..., None] if pixels.ndim == 2 else pixels
     numbers = pixels.dtype == np.uint8 or pixels.dtype.kind == "f"
     if not numbers or pixels.ndim != 3 or pixels.shape[-1] not in (1, 3, 4) or 0 in pixels.shape:

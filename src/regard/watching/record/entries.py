@@ -69,6 +69,7 @@ class Entry:
     detached: Detached | None = None  # notes when numbers without a gradient are read
     real: Bool[Tensor, "batch tokens"] | None = None  # tokens that are not padding; the queries are the last of these
     real_keys: Bool[Tensor, "batch keys"] | None = None  # None: all are, or nothing is known
+    step: int = 0  # the pass that it is of, where several are joined
 
     @property
     def heads(self) -> range:

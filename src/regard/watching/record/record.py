@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from regard.drawing import Picture
 from regard.drawing.terminal import html_table
 from regard.errors import InputError, WatchError
+from regard.matrix import Mixture, mix
 from regard.scores import bind
 from regard.support import Float, progress, some_of
 from regard.watching.capture.links import listed
-from regard.watching.capture.passes import ModuleCalls
 from regard.watching.images.families import Box
 from regard.watching.images.overlays import over, with_image
 from regard.watching.questions import looks as questions
@@ -26,12 +26,16 @@ from regard.watching.questions.cache import Forgettable, forgettable
 from regard.watching.questions.looks import Heads, Looks, Rollout, Span, Spans
 from regard.watching.questions.passages import picture
 from regard.watching.questions.sinks import Sinks, find_sinks
+from regard.watching.questions.speech import Speech, spoken
 from regard.watching.questions.why import Terms, Why, says, why
 from regard.watching.record import storage
 from regard.watching.record.entries import Entry, mean_over_heads
 from regard.watching.record.tokens import Place, Tokens
 
 _ROWS = 20  # of a table in a notebook, at most
+# What the classes of transformers call a logistic regression over the heads of all layers: those of ESM-2, which are
+# also those of Nucleotide Transformer, an ESM over DNA.
+_CONTACT_HEADS = (".contact_head.regression",)
 
 
 class Record(Mapping[str, Entry]):
@@ -58,7 +62,7 @@ class Record(Mapping[str, Entry]):
 
     def __init__(
         self,
-        passes: Sequence[Mapping[str, Entry | ModuleCalls]],
+        passes: list[Any],  # of each, a mapping from the names of modules to entries, or to calls that become entries
         model: nn.Module | None = None,
         unseen: Collection[str] = (),
         whole: Sequence[Entry] | None = None,
@@ -263,6 +267,68 @@ class Record(Mapping[str, Entry]):
         return questions.rollout(entries, what, lambda entry: self._sinks([entry], plain, sequence))
 
     @torch.no_grad()
+    def mix(
+        self, weights: Any = None, *, symmetric: bool = False, apc: bool = False, tokens: slice | range | None = None,
+        layer: int | None = None, head: int | None = None, kind: str | None = None, sequence: int = 0,
+    ) -> Mixture:  # fmt: skip
+        """A weighted sum of heads as one lazy matrix, with the slices, reductions and pictures of any other.
+
+        Args:
+            weights: A number for each head, layer by layer; by default the mean.
+            symmetric: A + Aᵀ in place of each A.
+            apc: Subtract from each head its average product, (sum of the row) × (sum of the column) ÷ (sum of all).
+            tokens: Which tokens it is about, by default all; the average product counts no others.
+            layer, head, kind, sequence: As in `looks`.
+
+        >>> import torch, regard
+        >>> class Layer(torch.nn.Module):
+        ...     def forward(self, x):
+        ...         return regard.attention(x, x, x)
+        >>> with regard.watch(Layer()) as record:
+        ...     output = record.model(torch.randn(1, 4, 500, 8))
+        >>> record.mix([1, 0, 0, -1], symmetric=True, apc=True)
+        Mixture(shape=(500, 500), of 4 heads, symmetric, corrected)
+        """
+        entries = self._comparable(layer, head, kind, sequence)
+        sides = questions.query_side(entries[0]), questions.key_side(entries[0])
+        words = tuple([*side] if side.named else None for side in sides)
+        matrices = [entry.matrix for entry in entries]
+        return mix(matrices, weights, symmetric=symmetric, apc=apc, tokens=tokens, words=words)
+
+    @torch.no_grad()
+    def contacts(self, *, sequence: int = 0) -> Mixture:
+        """The probability that each two residues of a protein touch, by the regression in the model (ESM-2).
+
+        The first and the last token, <cls> and <eos>, are left out. It equals the model's `predict_contacts`, in memory
+        that grows with the number of residues and not with its square.
+        """
+        modules = {} if self.model is None else dict(self.model.named_modules())
+        head = next((module for name, module in modules.items() if f".{name}".endswith(_CONTACT_HEADS)), None)
+        if not isinstance(head, nn.Linear):
+            raise InputError(
+                "contacts need a regression over all heads in the model, as EsmModel has. With other weights: "
+                "record.mix(weights, symmetric=True, apc=True)."
+            )
+        mixture = self.mix(head.weight, symmetric=True, apc=True, tokens=slice(1, -1), sequence=sequence)
+        bias = 0.0 if head.bias is None else head.bias.detach()
+        return replace(mixture, then=lambda sums: torch.sigmoid(sums + bias))
+
+    @torch.no_grad()
+    def spoken(
+        self, frames: int | None = None, *, heads: Sequence[Sequence[int]] | None = None, prompt: int | None = None,
+        sequence: int = 0,
+    ) -> Speech:  # fmt: skip
+        """When each word was spoken, of a model that writes down a sound (Whisper), from its alignment heads.
+
+        Args:
+            frames: How many frames of the spectrogram are sound, and not padding (`num_frames` in transformers).
+            heads: (layer, head) of each alignment head, by default those of the model's `generation_config`.
+            prompt: How many first tokens were not written; by default what the first call of a generation read.
+            sequence: The text of the batch.
+        """
+        return spoken(self._texts(sequence), self.model, frames, heads, prompt)
+
+    @torch.no_grad()
     def forgettable(
         self, size: int | float = 0.5, *, by: str = "h2o", sequence: int = 0, window: int = 64
     ) -> Forgettable:  # fmt: skip
@@ -347,7 +413,8 @@ class Record(Mapping[str, Entry]):
     @torch.no_grad()
     def over(
         self, what: Place, image: Any = None, *, layer: int | None = None, head: int | None = None,
-        kind: str | None = None, sequence: int = 0, number: int = 0, each: str | None = None, looked_at: bool = False,
+        kind: str | None = None, module: str | None = None, steps: slice | range | None = None, sequence: int = 0,
+        number: int = 0, each: str | None = None, looked_at: bool | None = None, rollout: bool = False,
         fit: str | Box | None = None, title: str = "",
     ) -> Picture:  # fmt: skip
         """Draw what a word, or a patch of an image, looks at in an image, over the image.
@@ -357,10 +424,12 @@ class Record(Mapping[str, Entry]):
         Args:
             what: The word or patch.
             image: A file, a Pillow image or an array; by default the brightness that the model read.
-            layer, head, kind, sequence: As in `looks`.
+            layer, head, kind, module, sequence: As in `looks` and `at`.
+            steps: Which passes of a model that paints the image itself (diffusion); by default all.
             number: Which of several images of a text.
-            each: "head" or "layer" draws a panel for each of them instead of the mean.
-            looked_at: Draw the patches that look at the word instead.
+            each: "head", "layer" or "step" draws a panel for each of them instead of the mean.
+            looked_at: Draw the patches that look at the word instead; by default so where only these look.
+            rollout: Draw what the word, such as "[CLS]", is made of down to the input, as in `rollout` with all sinks.
             fit: How the picture was fitted to the patches: "whole", "middle", "padded", "padded below", or a box (top,
                 left, bottom, right) in shares of the picture. By default it is compared with what the model read.
             title: A title.
@@ -378,12 +447,27 @@ class Record(Mapping[str, Entry]):
         encoder, layer 0, head 0. Of what "dog" gives, 50.1 % falls on the image, 49.9 % elsewhere. Drawn without a
         picture: none was given.
         """
-        entries = with_image(self.at(layer=layer, head=head, kind=kind)._texts(sequence), what, looked_at)
-        self._require_alike(entries)
+        paints, passes = self._paints(), self.passes
+        steps = slice(None if paints else -1, None) if steps is None else steps
+        chosen = range(len(passes))[steps.start : steps.stop : steps.step]
+        every = [
+            replace(entry, step=n)
+            for n in chosen
+            for entry in passes[n].at(layer=layer, head=head, kind=kind, module=module)._texts(sequence)
+        ]
+        entries, looked_at = with_image(every, what, looked_at)
+        if not (paints and looked_at and isinstance(what, str)):  # blocks may see the image at several scales
+            self._require_alike(entries)
         sinks = self._sinks(entries, False, sequence) if not looked_at else None
+        flow = None
+        if rollout:
+            flow = torch.zeros(entries[0].shape[3])
+            for look in questions.rollout(entries, what).own:
+                flow[look.position] = look.weight
         drawn = over(
-            entries, what, image, number=number, each=each, looked_at=looked_at, fit=fit, sinks=sinks or (), title=title
-        )
+            entries, what, image, number=number, each=each, looked_at=looked_at, fit=fit, sinks=sinks or (), flow=flow,
+            title=title,
+        )  # fmt: skip
         return self._captioned(drawn)
 
     @torch.no_grad()
@@ -403,6 +487,10 @@ class Record(Mapping[str, Entry]):
         passes = [entries for part in self.passes if (entries := storage.gathered(dict(part))) is not None]
         return Record(passes, self.model, self._unseen) if len(passes) == len(self._passes) else None
 
+    def forget(self) -> None:
+        """Forget all passes so far, so that their queries and keys are freed: after each step of a long sampling."""
+        del self._passes[:]
+
     # To a file and back
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -421,6 +509,11 @@ class Record(Mapping[str, Entry]):
             raise WatchError("nothing was watched yet: call the model inside the `with` block.")
         last = self._passes[-1]
         return {name: item if isinstance(item, Entry) else item.entry() for name, item in last.items()}
+
+    def _paints(self) -> bool:
+        """Whether the model paints an image: each pass is a step."""
+        sides = (side for entry in self.values() for side in (entry.tokens, entry.key_tokens) if side)
+        return any(grid.painted for side in sides for grid in side[0].grids)
 
     def _texts(self, sequence: int) -> list[Entry]:
         """Return one text of the batch without its padding; an entry of a smaller batch, as of images, is left out."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # of tokens; a patch of an image.
 Place = str | int | range | Patch
 _STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece tokens mark a preceding space
+_END = "</w>"  # how the tokens of CLIP mark the end of a word
 _PAD = "[PAD]"
 _PIECES = re.compile(r"\w+|[^\w\s]")
 _MARKED = re.compile(r"\[([^\[\]]+)\]")
@@ -90,7 +91,8 @@ class Tokens(Sequence[str]):
         """Return other tokens of the same tokenizer; words = None: grouped again."""
         return Tokens(pieces, tuple(self._special), self._tokenizer, words, **{"named": self.named} | changes)
 
-    def with_images(self, grids: Sequence[Grid], unplaced: str = "") -> Tokens:
+    @functools.lru_cache(maxsize=8)  # noqa: B019  # the blocks and steps of a model have the same
+    def with_images(self, grids: tuple[Grid, ...], unplaced: str = "") -> Tokens:
         """Return these tokens with patches of images among them: a patch is a word, called by its row and column."""
         return self._replaced(self.pieces, None, grids=grids, unplaced=unplaced)
 
@@ -101,13 +103,14 @@ class Tokens(Sequence[str]):
         grids = [grid.shifted(-start) for grid in self.grids if int(grid.tokens[grid.tokens >= 0].min()) >= start]
         return self._replaced(self.pieces[start:], words, grids=grids, first=self.first + start, whole=self)
 
-    def after(self, count: int) -> Tokens:
-        """Return these tokens after `count` unknown tokens, which are called by their number."""
-        unknown = Tokens.numbered(count)
-        words = [*unknown.words, *(Word(w.text, w.start + count, w.stop + count) for w in self.words)]
-        return self._replaced(
-            [*unknown.pieces, *self.pieces], words, grids=[grid.shifted(count) for grid in self.grids]
-        )
+    @functools.lru_cache(maxsize=8)  # noqa: B019
+    def after(self, count: int, more: int = 0) -> Tokens:
+        """Return these tokens after `count` unknown tokens and before `more`, which are called by their number."""
+        unknown = Tokens.numbered(count + len(self) + more)
+        words = [Word(w.text, w.start + count, w.stop + count) for w in self.words]
+        words = [*unknown.words[:count], *words, *unknown.words[count + len(self) :]]
+        pieces = [*unknown.pieces[:count], *self.pieces, *unknown.pieces[count + len(self) :]]
+        return self._replaced(pieces, words, grids=[grid.shifted(count) for grid in self.grids])
 
     def without_padding(self, real: Sequence[int], first: int) -> Tokens:
         """Return the tokens at these positions (the others are padding); `first` is the number of the first of them.
@@ -287,6 +290,7 @@ class Tokens(Sequence[str]):
 
     def _group_words(self) -> tuple[Word, ...]:
         marked = any(piece.startswith(_STARTS) for piece in self.pieces)
+        self._ends = any(piece.endswith(_END) for piece in self.pieces)
         starts = [n for n in range(len(self.pieces)) if n == 0 or not self._continues_word(n, marked)]
         return tuple(Word(self._spelling(a, b), a, b) for a, b in pairwise([*starts, len(self.pieces)]))
 
@@ -297,6 +301,8 @@ class Tokens(Sequence[str]):
             return False
         if piece.startswith("##"):
             return True
+        if self._ends:
+            return not before.endswith(_END)
         if not marked or piece.startswith((*_STARTS, "Ċ", "<0x0A>")) or before.startswith(("Ċ", "<0x0A>")):
             return False
         # Tokens that mark spaces have nothing between "hungry" and ".": punctuation is a word of its own.
@@ -310,7 +316,7 @@ class Tokens(Sequence[str]):
             text = str(self._tokenizer.convert_tokens_to_string(pieces))
             if text:
                 return text.strip() or _legible(text)
-        joined = "".join(piece.removeprefix("##") for piece in pieces)
+        joined = "".join(piece.removeprefix("##").removesuffix(_END) for piece in pieces)
         return _legible(joined.lstrip("".join(_STARTS)) or joined)
 
 
@@ -571,7 +577,11 @@ class Text:
         ids = None
         if not sees and not self._wordless(name):
             ids = self.ids("encoder." if kind == "cross" else name, length, batch)
-        tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch, real)
+        words = None if self._images is None else self._images.words(length, kind == "cross")
+        if words is not None:
+            tokens = self.tokens(None, words, batch) if words else None
+        else:
+            tokens = self._vocabulary.listed(length, batch) if sees else self.tokens(ids, length, batch, real)
         if self._images is None:
             return ids, tokens
         return ids, self._images.place(name, kind == "cross", length, batch, tokens, has_words=ids is not None)
