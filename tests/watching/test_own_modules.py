@@ -160,6 +160,14 @@ CALLS = {
     "compiled": (torch.compile(lambda q, k, v: regard.attention(q, k, v), backend="eager"), None, "encoder"),
     "a part": (lambda q, k, v: regard.AttentionMatrix(q, k).part[..., :2] @ v[..., :2, :], None, ""),
     "without some": (lambda q, k, v: regard.AttentionMatrix(q, k).where(MASK) @ v, None, ""),
+    "weights read": (lambda q, k, v: regard.AttentionMatrix(q, k, mask=MASK).to_dense() @ v, None, ""),
+    "one head's rows": (
+        lambda q, k, v: torch.einsum("bqk,bkd->bqd", regard.AttentionMatrix(q, k)[:, 0].float().double(), v[:, 0])[
+            :, None
+        ],
+        None,
+        "",
+    ),
     "several batches": (lambda q, k, v: regard.attention(q[None], k[None], v[None])[0], None, ""),
 }
 
@@ -200,6 +208,17 @@ def test_a_call_is_seen_however_it_is_made(name, grad):
         torch.testing.assert_close(record["0"].to_dense(), want.to_dense().detach(), **CLOSE)
         assert (record["0"].kind, record.check().difference < 1e-6) == (kind, True)
         assert regard.effect(model, x, without={"0": [0]}).difference > 1e-3
+
+
+def test_weights_that_are_only_looked_at_are_no_attention_of_their_own():
+    def looked_at(query, key, value):
+        A = regard.AttentionMatrix(query, key)
+        assert bool((A.to_dense() > 0).all())
+        return A @ value * A[..., 0].amax()
+
+    with regard.watch(Calls(looked_at), strict=True) as record:
+        record.model(_random(1, TOKENS, WIDTH))
+    assert (list(record), record.unseen) == ([""], ())
 
 
 @pytest.mark.parametrize("call", ["regard.attention", "a matrix", "imported by name"])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
 from regard import backends
 from regard.backends import Entropy, Pool, Received, Reduction, Request, Result, TransposedProduct
@@ -24,7 +25,7 @@ from regard.matrix.axes import Axes, Index, basic, fold_operand, picked
 from regard.matrix.normalised import largest_score
 from regard.matrix.picture import draw
 from regard.scores import Mask, check_floats
-from regard.support import Float, Int, ensure_room, no_compile, one_of, whole
+from regard.support import Float, Int, ensure_room, no_compile, one_of, recording, whole
 
 if TYPE_CHECKING:
     from regard.drawing import Picture
@@ -186,6 +187,8 @@ class LazyMatrix(ABC):
         return Stage(self, "masked")
 
     def __getitem__(self, index: Any) -> Tensor:
+        if torch._C._is_torch_function_mode_enabled() and not (recording() or torch.compiler.is_compiling()):
+            return handle_torch_function(LazyMatrix.__getitem__, (), self, index)  # type: ignore[no-any-return]
         return self._read("weights", index)
 
     def to_dense(self) -> Float[Tensor, "*leading queries keys"]:

@@ -9,7 +9,7 @@ Attention by hand, a softmax over the product of two activations, is only named.
 two tensors of which neither is a weight, and what is computed from it: scaled, masked, cut, joined. A note lives as
 long as its tensor. A softmax of a noted tensor is attention; a router or a language model's head takes its softmax of a
 product with a weight. A sum of exponentials, or the exponential of a log-softmax, is a softmax too. An operator whose
-name says attention computes it in a single step.
+name says attention computes it in a single step. A product with weights read from a matrix is attention, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from regard.errors import WatchError
-from regard.matrix import AttentionMatrix, attention
+from regard.matrix import AttentionMatrix, LazyMatrix, attention
 from regard.scores import HIDING, Atom, Band, Dense, Mask, as_mask
 from regard.watching.capture import calls
 from regard.watching.capture.calls import AttentionCall, Watchers
@@ -208,6 +208,13 @@ def _of_a_matrix(
     return output[(0,) * (4 - axes)]
 
 
+def _of_weights(mode: _Mode, frame: FrameType, function: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Read weights of a matrix; a product with them is attention that only the code of the module knows."""
+    weights = function(*args)
+    mode._products.note(weights, _READ, None)
+    return weights
+
+
 def _kind(module: nn.Module, name: str, query: Tensor, key: Tensor, mask: Mask) -> str:
     """Return the kind of a module's attention: as the module says, or by its name, its mask and its lengths."""
     kind = getattr(module, "kind", None)
@@ -299,6 +306,7 @@ _ATTENTION: dict[Any, Callable[..., Any]] = {
     functional.multi_head_attention_forward: _of_multi_head,
     attention: _of_regard,
     AttentionMatrix.attend: _of_a_matrix,
+    LazyMatrix.__getitem__: _of_weights,
 }
 # The function's first line hands it to the mode, which is then inactive for what it calls: here that line says no.
 _multi_head = FunctionType(
@@ -481,7 +489,7 @@ _ROLES = {name: role for role, names in _FUNCTIONS.items() for name in names.spl
 _PRODUCTS = ("product", "added product", "pairs")  # noted even if nothing was noted before
 _PROJECTS = ("product", "added product", "projection")
 SEEN = (*_PRODUCTS, "kernel")  # looked at even if nothing was noted before
-_SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS = range(1, 5)
+_SCORES, _EXPONENTIALS, _LOGARITHMS, _WEIGHTS, _READ = range(1, 6)
 _BECOMES = {
     ("softmax", _SCORES): _WEIGHTS,
     ("exp", _SCORES): _EXPONENTIALS,
@@ -524,7 +532,7 @@ class Products:
         self, role: str | None, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any,
         running: Callable[[], nn.Module | None],
     ) -> bool:  # fmt: skip
-        """Note the output of a call; return whether it is the softmax of an attention.
+        """Note the output of a call; return whether it is the softmax of an attention, or a product with read weights.
 
         `role` is what the function does (`role_of`); `running` finds the innermost running module.
         """
@@ -533,6 +541,8 @@ class Products:
             return False
         tensors = list(_tensors((*args, *kwargs.values())))
         noted = [note for tensor in tensors if isinstance(note := self.follows.get(id(tensor)), _Note)]
+        if role in _PRODUCTS[:2] and any(note.holds == _READ for note in noted):
+            return True
         # Learned queries are activations once they are projected; weights that are scaled or normalized stay weights.
         if role not in _PROJECTS and tensors and all(map(self._is_weight, tensors)):
             for result in _tensors((output,)):
@@ -544,9 +554,9 @@ class Products:
             factors = tensors[1:] if role == "added product" else tensors
             if sum(not self._is_weight(factor) for factor in factors if factor.is_floating_point()) > 1:
                 if all(note.holds == _SCORES for note in noted):
-                    self._note(output, _SCORES, running())
+                    self.note(output, _SCORES, running())
                 elif role == "pairs":
-                    self._note(output, noted[0].holds, noted[0].module)
+                    self.note(output, noted[0].holds, noted[0].module)
                 return False
             role = None if role == "pairs" else "projection"
         if not noted:
@@ -554,10 +564,11 @@ class Products:
         holds, module = max(note.holds for note in noted), noted[0].module
         # A product with weights has other numbers, except where it mixes heads: then it stays within one module.
         if role != "projection" or running() is module:
-            self._note(args[0] if role == "write" else output, _BECOMES.get((role or "", holds), holds), module)
+            self.note(args[0] if role == "write" else output, _BECOMES.get((role or "", holds), holds), module)
         return (role, holds) in _SOFTMAXES
 
-    def _note(self, output: Any, holds: int, module: nn.Module | None) -> None:
+    def note(self, output: Any, holds: int, module: nn.Module | None) -> None:
+        """Note what tensors hold."""
         for tensor in _tensors((output,)):
             if tensor.is_floating_point():
                 self.follows[id(tensor)] = _Note(self._reference(tensor), holds, module)
