@@ -5,6 +5,7 @@ import torch
 from support.attention.cases import there, using
 
 import regard
+from regard.backends.triton.problem import prepare
 
 pytestmark = pytest.mark.gpu
 
@@ -51,3 +52,17 @@ def test_kernels_read_views_as_they_are(mask, queries):
                 found[-1] += [result, *grads]
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, atol=2e-6, rtol=0)  # torch adds up the rows of views in another order
+
+
+def test_a_view_that_begins_elsewhere_is_read_as_it_is():
+    """`top` reads query and key without a copy: what is compiled for aligned rows must not read others."""
+    compiled_for = []
+    with using("triton", False):
+        query, key = there(torch.randn(2, 1, 2, 20, 80, generator=torch.Generator().manual_seed(0)).half())
+        for first in (0, 1):  # the same strides: the second begins two bytes later
+            A = regard.AttentionMatrix(query[..., first : first + 64], key[..., first : first + 64])
+            compiled_for.append(prepare(A._core.scores, 64, 64)._compiled_for)
+            for n in (1, 3):
+                found, want = A.top(n), A.to_dense().float().topk(n)
+                torch.testing.assert_close(found.weights, want.values, atol=1e-3, rtol=0)
+    assert compiled_for[0] != compiled_for[1]

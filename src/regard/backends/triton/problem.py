@@ -138,7 +138,7 @@ class Prepared:
     mask: BoundMask
     place: tuple[Positions, Positions]  # of rows and columns in the whole matrix
     dtype: torch.dtype
-    strides: tuple[tuple[int, ...], ...]  # of query and key
+    views: tuple[tuple[int, ...], ...]  # of query and key: strides, and the first byte modulo 16
     q: Any
     k: Any
     layouts: Layouts
@@ -198,7 +198,7 @@ class Prepared:
     @cached_property
     def _compiled_for(self) -> Any:
         """The properties of these tensors and this problem that Triton compiles in."""
-        tensors, shapes = (self.q.base, self.k.base, *self.strides), (*self.q.block_shape, *self.k.block_shape)
+        tensors, shapes = (self.q.base, self.k.base, *self.views), (*self.q.block_shape, *self.k.block_shape)
         return self.q.base.device.index, self.dtype, shapes, _specialisation((*tensors, self.problem))
 
     def launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
@@ -325,9 +325,10 @@ def _prepare(scores: Scores, block_m: int, block_n: int, interleave: bool) -> Pr
         low, high, queries, keys, heads, scores.group, _interleave(scores) if interleave else 0, factor, cap,
         **({} if mask.only_bands else _mask_operands(scores)),
     )  # fmt: skip
-    place, strides = (scores.rows, scores.columns), (scores.query.stride(), scores.key.stride())
+    place, both = (scores.rows, scores.columns), (scores.query, scores.key)
+    views = tuple([(*each.stride(), each.data_ptr() % 16) for each in both])
     layouts, blocks = Layouts(q_layout, k_layout), (block_m, block_n)
-    return Prepared(mask, place, scores.query.dtype, strides, q, k, layouts, problem, flags, blocks)
+    return Prepared(mask, place, scores.query.dtype, views, q, k, layouts, problem, flags, blocks)
 
 
 def _mask_operands(scores: Scores) -> dict[str, Any]:
