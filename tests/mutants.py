@@ -334,6 +334,8 @@ class Room:
                 code = compile(mutant.applied((SOURCES / mutant.file).read_bytes()), mutant.file, "exec")
             except SyntaxError:
                 continue
+            if same(codes[mutant.file], code):  # as 1e30 and 1e+30
+                continue
             mutant.at_import = not any(pairs(codes[mutant.file], code))
             (early if mutant.at_import else late).append(i)
 

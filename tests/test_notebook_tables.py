@@ -123,6 +123,8 @@ def test_long_answers_are_cut_and_say_so():
     assert len(page.rows) <= 13
     assert len(page.rows[0]) == len(page.rows[1]) <= 13
     assert "…" in page.rows[0]
+    page = Page(Spans(("a", "b"), ("c", "d"), torch.tensor([[0.25, 0.75], [0.0, 1.0]]))._repr_html_())
+    assert page.rows == [["", "c", "d"], ["a", "25 %", "75 %"], ["b", "", "100 %"]]
 
 
 def test_nothing_is_a_table_too():

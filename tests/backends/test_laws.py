@@ -224,6 +224,20 @@ def test_permuting_the_tokens_permutes_the_output(backend):
 
 
 @backends
+@pytest.mark.parametrize("dtype", LOW, ids=str)
+def test_results_have_the_dtypes_of_the_conventions(backend, dtype):
+    """Slices and outputs that of the query; the normaliser and reductions float32, or float64 for float64."""
+    with using(backend, small=False):
+        q, k, v = (there(torch.randn(1, 2, n, 16).to(dtype)) for n in (5, 7, 7))
+        A = regard.AttentionMatrix(q, k, mask=regard.window(3, 1), softcap=9.0)
+        results = [A @ v, A.mT @ q, A.to_dense(), A[..., 2, :], A.part[..., :3] @ v[..., :3, :], A.diagonal()]
+        assert [result.dtype for result in results] == [dtype] * 6
+        wide = torch.promote_types(dtype, torch.float32)
+        numbers = [A.logsumexp, A.received(), A.entropy(), A.top(2).weights, A.pool(2, 2), A.pool(2, 2, "max")]
+        assert [number.dtype for number in numbers] == [wide] * 6
+
+
+@backends
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("spread", [1.0, 8.0, 100.0])
 @pytest.mark.parametrize("mask", [None, regard.causal(), regard.window(20, 5), regard.padding([90, 128])], ids=str)

@@ -177,3 +177,12 @@ def test_the_card_s_figures_are_those_of_the_report():
     ]
     assert len(lines) >= 8
     assert [line for line in lines if line not in report] == []
+
+
+def test_the_confidence_is_calibrated_on_every_kind_of_text():
+    report = (ROOT / "benchmarks" / "reports" / "translation-quality.md").read_text()
+    (lines,) = re.findall(r"\| test \|.*calibration error.*\n\|.*\n((?:\|.*\n)+)", report)
+    cells = [line.split("|")[1:-1] for line in lines.splitlines()]
+    errors = {row[0].strip(): [float(row[4]), float(row[8])] for row in cells}
+    assert len(errors) == 4
+    assert all(error <= 0.08 for both in errors.values() for error in both), errors

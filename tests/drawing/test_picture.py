@@ -250,6 +250,12 @@ class TestFromAMatrix:
         A = regard.AttentionMatrix(torch.randn(2, 5, 8), torch.randn(2, 5, 8))
         picture = A.picture(self.words(5), heads=[1])
         np.testing.assert_allclose(picture.numbers["weights"], A.to_dense().numpy(), rtol=1e-6)
+        assert picture.to_svg() != A.picture(self.words(5), heads=[0]).to_svg()
+
+    def test_bins_are_named_by_their_own_tokens(self):
+        picture = regard.AttentionMatrix(torch.randn(130, 8), torch.randn(260, 8)).picture(kind="matrix")
+        assert picture.words[-1] == "127 … 129"
+        assert ">255 … 259<" in picture.to_svg()
 
     def test_a_long_one_is_pooled_and_never_stored(self, monkeypatch):
         x = torch.randn(1, 2, 3000, 8)
@@ -287,7 +293,8 @@ class TestFromAMatrix:
             ({"kind": "matrix", "pick": 0}, "pick is for lines"),
             ({"kind": "lines", "window": (0, 0)}, "window is for a map"),
             ({"kind": "map", "window": (5, 0)}, "(5, 5). Got (5, 0)"),
-            ({"words": ["a"]}, "5. Got 1"),
+            ({"words": ["a"]}, "words must name the queries: 5. Got 1"),
+            ({"columns": ["a"]}, "columns must name the keys: 5. Got 1"),
         ],
     )
     def test_errors(self, arguments, message):

@@ -236,6 +236,14 @@ class TestLevels:
         swept(feed, [(0, 1)])
         assert list(feed._sweeps._levels) == [((0, 1),)]
 
+    def test_what_is_there_is_not_swept_again(self, monkeypatch):
+        feed = feed_of(matrix())
+        swept(feed, [(0, 0)])
+        while feed._sweeps._thread is not None:
+            time.sleep(0.01)
+        monkeypatch.setattr(map_levels.threading, "Thread", None)
+        assert np.isfinite(feed.tile([(0, 0)], (0, 300), (0, 300), (1, 1))).all()
+
 
 class TestTokens:
     def test_as_they_read(self):
@@ -263,6 +271,10 @@ class TestTokens:
             feed_of(matrix()).tokens("rows", *span)
         with pytest.raises(regard.InputError, match="'rows', 'columns'"):
             feed_of(matrix()).tokens("left", 0, 1)
+        wide = feed_of(matrix(30, 50))
+        assert wide.tokens("columns", 48, 50) == [" 48", " 49"]
+        with pytest.raises(regard.OutOfRangeError, match="in 0 to rows = 30"):
+            wide.tokens("rows", 28, 31)
 
 
 class TestAbout:

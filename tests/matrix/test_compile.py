@@ -104,6 +104,12 @@ def test_dropout_is_drawn_anew_in_each_call():
     assert not torch.equal(compiled(q), compiled(q))
 
 
+def test_seeds_of_dropout_are_many():
+    q = torch.randn(2, 6, 8)
+    draws = [compiled.attend(q, q, q, Mask(), None, None, None, 0.5) for _ in range(40)]
+    assert len({tuple(draw.flatten().tolist()) for draw in draws}) == 40
+
+
 @pytest.mark.slow
 def test_values_per_query_head_and_unusual_shapes():
     q, k, v, flat = _tensors((2, 4, 9, 8), (2, 2, 11, 8), (2, 4, 11, 6), (11, 3))
@@ -129,6 +135,9 @@ def test_numbers_mean_the_same_compiled_or_not(unchecked):
     for call in (regard.attention, torch.compile(regard.attention, backend="aot_eager")):
         with pytest.raises(regard.DTypeError, match="scale"):
             call(q, q, q, scale=scale)
+    for options in ({"scale": scale}, {"softcap": scale}):
+        with pytest.raises(regard.DTypeError, match="scale and softcap must be numbers"):
+            torch.jit.trace(lambda q: regard.attention(q, q, q, **options), q)  # noqa: B023
 
 
 def test_causal_with_a_negative_scale():

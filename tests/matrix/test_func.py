@@ -57,6 +57,20 @@ def test_vmap_is_a_batch_axis(mask, options):
     assert torch.allclose(found, regard.attention(q, k, v, mask=regard.padding(lengths)), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["query", "key", "value", "sinks", "bias"])
+def test_any_one_input_may_be_the_transformed_one(name):
+    inputs = dict(zip(("query", "key", "value"), tensors(2), strict=True))
+    inputs |= {"sinks": torch.randn(4, dtype=torch.float64), "bias": torch.randn(5, 6, dtype=torch.float64)}
+
+    def loss(changed):
+        query, key, value, sinks, bias = (inputs | {name: changed}).values()
+        return regard.attention(query, key, value, mask=regard.bias(bias), sinks=sinks).square().sum()
+
+    leaf = inputs[name].clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(leaf), leaf)
+    assert torch.allclose(grad(loss)(inputs[name]), expected, atol=1e-12)
+
+
 def test_gradients_per_sample_jacobians_and_second_derivatives():
     q, k, v = tensors(3)
 
@@ -89,6 +103,17 @@ def test_dropout_inside_a_transform():
     q, k, v = tensors(2)
     found = grad(lambda q: regard.attention(q, k, v, dropout=0.5).sum())(q)
     assert torch.isfinite(found).all()
+    torch.manual_seed(0)
+    kept = grad(lambda v: regard.attention(q * 0, k, v, dropout=0.2).sum())(v)[..., 0] * 6 * 0.8  # of equal weights
+    torch.testing.assert_close(kept, kept.round())
+    assert 0.6 < float(kept.sum()) / (2 * 4 * 5 * 6) < 0.95
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_values_of_another_dtype_are_refused_there_too():
+    q, k, v = tensors(2)
+    with pytest.raises(regard.DTypeError, match="query and value must have one dtype"):
+        grad(lambda q: regard.attention(q, k, v.float(), softcap=3.0).sum())(q)
 
 
 @pytest.mark.usefixtures("unchecked")

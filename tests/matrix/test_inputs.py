@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 import regard
 from regard import AttentionMatrix, attention
-from regard.matrix.functional import by_torch
+from regard.matrix.functional import by_torch, torch_supports
 from regard.scores.bound_mask import bind
-from regard.scores.masks import Mask
+from regard.scores.masks import Mask, as_mask
 
 Q, K, V = torch.randn(2, 8, 5, 16), torch.randn(2, 4, 7, 16), torch.randn(2, 4, 7, 12)
 
@@ -89,6 +90,7 @@ BAD = [
     ("negative step", lambda: AttentionMatrix(Q, K)[..., ::-1], regard.OutOfRangeError, ["step", "flip"]),
     ("part of a row", lambda: AttentionMatrix(Q, K).part[..., 3, :], regard.InputError, ["i:i+1", "A[…]"]),
     ("part by tensor", lambda: AttentionMatrix(Q, K).part[..., torch.tensor([1]), :], regard.InputError, ["A[…]"]),
+    ("value no tensor", lambda: attention(Q, Q, [1.0]), regard.DTypeError, ["value must be a torch tensor. Got list."]),
     ("dropout word", lambda: attention(Q, K, V, dropout="a"), regard.DTypeError, ["dropout must be a number", "str"]),
     ("dropout", lambda: attention(Q, K, V, dropout=1.0), regard.InputError, ["below 1", "1.0"]),
     ("left", lambda: regard.window("a"), regard.DTypeError, ["\nleft (or None for no bound) must be a whole number"]),
@@ -216,6 +218,7 @@ def test_autocast_leaves_exact_numbers_exact():
     A = AttentionMatrix(Q, K, softcap=5.0)
     x = torch.randn(2, 8, 5, 3)
     calls = (A.to_dense, lambda: A.mT @ x, lambda: A.pool(3, 4), lambda: A @ V, lambda: A.scores[..., 1, :], A.entropy)
+    calls += (lambda: attention(Q, Q, Q),)
     for call in calls:
         expected = call()
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -382,7 +385,10 @@ def _odd(tensor):
     [
         (lambda q, k, v: ((q, k, v), {}), True),
         (lambda q, k, v: ((q, k, v), {"mask": Mask(())}), True),
+        (lambda q, k, v: ((q, k, v), {"scale": 0.3}), True),
         (lambda q, k, v: ((q, k, v), {"mask": regard.causal(offset=2)}), False),
+        (lambda q, k, v: ((q, k[:, :, :5], v[:, :, :5]), {"mask": regard.causal()}), False),
+        (lambda q, k, v: ((q, k, v), {"dropout": 0.5}), False),
         (lambda q, k, v: ((q, k, v), {"mask": torch.zeros(5, 7)}), False),
         (lambda q, k, v: ((q, _odd(k), v), {}), False),
         (lambda q, k, v: ((q, k, v[..., :8]), {}), False),
@@ -404,8 +410,86 @@ def test_the_short_way_is_taken_where_nothing_else_is_needed(change, short, monk
     )
     output = regard.attention(*arguments, **options)
     query, key, value = arguments
-    torch.testing.assert_close(output, regard.AttentionMatrix(query, key, **options) @ value)
+    if "dropout" not in options:
+        torch.testing.assert_close(output, regard.AttentionMatrix(query, key, **options) @ value)
     assert bool(taken) == short
+
+
+PADDED = regard.padding(torch.arange(7) < torch.tensor([[3], [7]]))
+# What is changed of a call that torch's kernels compute; whether they compute it still.
+CHANGES = {
+    "nothing": ({}, True), "causal": ({"mask": regard.causal()}, True), "padding": ({"mask": PADDED}, True), "lengths": ({"mask": regard.padding([3, 7])}, False),
+    "scale": ({"scale": 0.3}, True), "a large scale": ({"scale": 1e20, "query": 1e-20}, True), "a whole scale": ({"scale": 2}, True),
+    "twice": ({"mask": PADDED & regard.padding(torch.arange(7) > torch.tensor([[1], [4]]))}, True),
+    "both": ({"mask": PADDED & regard.causal()}, False), "causal, fewer queries": ({"mask": regard.causal(), "query": slice(5)}, False),
+    "an offset": ({"mask": regard.causal(2)}, False), "offsets": ({"mask": regard.causal(torch.tensor([0, 1]))}, False),
+    "a window": ({"mask": regard.window(2, 0)}, False), "later keys": ({"mask": regard.window(None, 1)}, False),
+    "two bands": ({"mask": regard.causal() & regard.window(None, 2)}, False), "one row of padding": ({"mask": regard.padding(torch.arange(7)[None] < 3)}, False),
+    "padding of heads": ({"mask": regard.padding(torch.ones(2, 4, 7).bool())}, False), "bias": ({"mask": torch.zeros(7, 7)}, False),
+    "documents": ({"mask": regard.documents(torch.arange(7) // 3)}, False), "softcap": ({"softcap": 3.0}, False),
+    "sinks": ({"sinks": 0.0}, False), "all dropped": ({"dropout": 1}, False), "dropout below 0": ({"dropout": -0.1}, False),
+    "dropout": ({"dropout": 0.5}, True), "no scale": ({"scale": 0}, False), "turned round": ({"scale": -1.0}, False),
+    "a scale too large": ({"scale": 1e30}, False), "a tensor as scale": ({"scale": torch.tensor(1.0)}, False),
+    "no queries": ({"query": slice(0)}, False), "fewer queries": ({"query": slice(5)}, True),
+    "no keys": ({"key": slice(0), "value": slice(0)}, False), "no heads axis": ({"query": 0, "key": 0, "value": 0}, False),
+    "narrow values": ({"value": (..., slice(8))}, False), "fewer key heads": ({"key": (slice(None), [0, 1]), "value": (slice(None), [0, 1])}, False),
+    "wide queries": ({"query": (..., [*range(16), 0])}, False), "halves": ({"value": torch.float16}, False), "doubles": ({"query": torch.float64}, False),
+    "a key elsewhere": ({"key": "meta"}, False), "a value elsewhere": ({"value": "meta"}, False),
+    "whole numbers": (dict.fromkeys(("query", "key", "value"), torch.int64), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_torchs_kernels_get_what_they_compute_and_no_more(name):
+    """On a GPU and under torch.compile; other calls go through a matrix."""
+    torch.manual_seed(0)
+    change, supported = CHANGES[name]
+    call = dict(zip(("query", "key", "value"), torch.randn(3, 2, 4, 7, 16), strict=True))
+    call |= {"mask": None, "scale": None, "softcap": None, "sinks": None, "dropout": 0.0}
+    for what, new in change.items():
+        if what not in ("query", "key", "value"):
+            call[what] = new
+        elif isinstance(new, str | torch.dtype):
+            call[what] = call[what].to(new)
+        elif isinstance(new, float):
+            call[what] = call[what] * new
+        else:
+            call[what] = call[what][:, :, new] if isinstance(new, slice) else call[what][new]
+    call["mask"] = as_mask(call["mask"])
+    assert torch_supports(**call) == supported
+    if supported and not call["dropout"]:
+        query, key, value, mask, scale = (call[name] for name in ("query", "key", "value", "mask", "scale"))
+        want = AttentionMatrix(query, key, mask=mask, scale=scale).to_dense() @ value
+        torch.testing.assert_close(by_torch(query, key, value, mask, scale, 0.0), want)
+
+
+IN_A_GRAPH = [None, regard.causal(), regard.padding(torch.arange(5) < torch.tensor([[5], [2], [0]]))]
+
+
+@pytest.mark.parametrize("mask", [None, PADDED])
+def test_torchs_kernels_drop_weights(mask):
+    torch.manual_seed(0)
+    query, key, value = *torch.randn(2, 2, 4, 7, 16), torch.ones(2, 4, 7, 16)
+    torch.testing.assert_close(by_torch(query, key, value, as_mask(mask), None, 0.0), value)
+    dropped = by_torch(query, key, value, as_mask(mask), None, 0.5)
+    assert float(dropped.min()) < 0.5
+    assert float(dropped.max()) > 1.5
+
+
+@pytest.mark.parametrize("mask", IN_A_GRAPH)
+def test_attention_in_a_graph_keeps_the_conventions(mask):
+    """What runs inside a compiled graph on a GPU, held here to what runs outside of one."""
+    tensors = [torch.randn(3, 2, 5, 8, requires_grad=True) for _ in range(3)]
+    if mask is not None and "padding" in repr(mask):
+        with torch.no_grad():
+            tensors[1][1:, :, 4] = torch.nan
+            tensors[2][1:, :, 4] = torch.inf
+    assert torch_supports(*tensors, as_mask(mask), None, None, None)
+    found, expected = by_torch(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
+    torch.testing.assert_close(found, expected)
+    back = torch.randn_like(found)
+    for a, b in zip(*(torch.autograd.grad(out, tensors, back) for out in (found, expected)), strict=True):
+        torch.testing.assert_close(a, b)
 
 
 def test_padding_by_torchs_kernel_has_the_conventions():
@@ -420,6 +504,24 @@ def test_padding_by_torchs_kernel_has_the_conventions():
     found = by_torch(query, key, value, mask, 0.3, 0.0)
     torch.testing.assert_close(found, want)
     assert not found[2].any()
+
+
+def test_a_summary_is_data_of_its_own():
+    A = AttentionMatrix(Q.double(), K.double())
+    before = A.logsumexp.clone()
+    A.summary(top=1).logsumexp.zero_()
+    assert torch.equal(A.logsumexp, before)
+    assert torch.equal(A.summary().logsumexp, before)
+
+
+def test_a_top_of_many_matrices_shows_the_first():
+    top = AttentionMatrix(torch.zeros(2, 3, 2, 8), torch.zeros(2, 3, 2, 8)).top(2)
+    first, *rows = repr(top).splitlines()
+    assert first == "Top of shape (2, 3, 2, 2); here [0, 0]"
+    assert all(re.fullmatch(r"query \d: key \d 50 %, key \d 50 %", row) for row in rows)
+    html = top._repr_html_()
+    assert f">{first}</caption>" in html
+    assert html.count(">key<") == html.count(">weight<") == 2
 
 
 def test_an_empty_top_leaves_nothing_out():

@@ -8,9 +8,7 @@ import torch
 from torch.nn import functional
 
 import regard
-from regard.matrix.functional import by_torch, torch_supports
 from regard.nn import loss
-from regard.scores.masks import as_mask
 
 torch.manual_seed(0)
 
@@ -67,41 +65,3 @@ def test_the_models_loss():
     logits = model(source, target[:, :-1]).flatten(0, 1)
     plain = functional.cross_entropy(logits, target[:, 1:].flatten(), ignore_index=39, label_smoothing=0.1)
     torch.testing.assert_close(model.loss(source, target, smoothing=0.1), plain)
-
-
-MASKS = [None, regard.causal(), regard.padding(torch.arange(5) < torch.tensor([[5], [2], [0]]))]
-
-
-@pytest.mark.parametrize("mask", MASKS)
-def test_attention_in_a_graph_keeps_the_conventions(mask):
-    """What runs inside a compiled graph on a GPU, held here to what runs outside of one."""
-    tensors = [torch.randn(3, 2, 5, 8, requires_grad=True) for _ in range(3)]
-    if mask is not None and "padding" in repr(mask):
-        with torch.no_grad():
-            tensors[1][1:, :, 4] = torch.nan
-            tensors[2][1:, :, 4] = torch.inf
-    assert torch_supports(*tensors, as_mask(mask), None, None, None)
-    found, expected = by_torch(*tensors, as_mask(mask), None, 0.0), regard.attention(*tensors, mask=mask)
-    torch.testing.assert_close(found, expected)
-    back = torch.randn_like(found)
-    for a, b in zip(*(torch.autograd.grad(out, tensors, back) for out in (found, expected)), strict=True):
-        torch.testing.assert_close(a, b)
-
-
-def test_what_torch_cannot_do_goes_the_long_way():
-    q, plain = torch.randn(3, 2, 5, 8), as_mask(None)
-    for mask in (
-        regard.causal(1),
-        regard.window(2, 0),
-        regard.causal() & regard.padding([1, 2, 3]),
-        regard.bias(q[0, 0]),
-    ):
-        assert not torch_supports(q, q, q, mask, None, None, None)
-    assert not torch_supports(q, q[:, :1], q[:, :1], plain, None, None, None)
-    assert not torch_supports(q, q[:, :, :4], q[:, :, :4], regard.causal(), None, None, None)
-    assert not torch_supports(q, q, q[..., :4], plain, None, None, None)
-    assert not torch_supports(q, q, q.double(), plain, None, None, None)
-    assert not torch_supports(q, q, q, regard.padding(torch.ones(3, 4, dtype=torch.bool)), None, None, None)
-    for scale, softcap, sinks in ((0.0, None, None), (-1.0, None, None), (None, 5.0, None), (None, None, 1.0)):
-        assert not torch_supports(q, q, q, plain, scale, softcap, sinks)
-    assert torch_supports(q, q, q, plain, 0.5, None, None)

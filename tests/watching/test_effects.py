@@ -51,8 +51,12 @@ def test_an_effect_is_the_difference_of_two_runs():
     torch.testing.assert_close(effect.divergence[0], (p * (p / q).log()).sum(-1), atol=1e-5, rtol=1e-4)
     assert (effect.divergence[0, :6] < 1e-6).all()  # before "it" nothing changes but the last digits
     assert effect.divergence[0, 6] > 1e-4
-    token, before, after = effect.moved(6)[0]
-    assert (before, after) == pytest.approx((float(p[6, token]), float(q[6, token])), abs=1e-6)
+    moved = effect.moved(6, k=20)
+    assert [abs(after - before) for _, before, after in moved] == pytest.approx(
+        (q[6] - p[6]).abs().topk(20).values.tolist(), abs=1e-6
+    )
+    for token, before, after in moved:
+        assert (before, after) == pytest.approx((float(p[6, token]), float(q[6, token])), abs=1e-6)
 
 
 @pytest.mark.parametrize("change", [{}, {"without": {}}, {"steer": {Link("it", "ate"): 0.0}}])
@@ -139,6 +143,17 @@ def test_the_answer_of_a_translator():
 # Many changes in a batch
 
 
+def test_only_the_logits_that_are_compared_are_computed():
+    """Of a long text, those of all tokens would take more memory than the attention."""
+    model, lengths = made("Llama"), []
+    model.lm_head.register_forward_hook(lambda _, inputs, output: lengths.append(output.shape[1]))
+    regard.effects(model, _one("Llama"), tokens=WORDS)
+    assert set(lengths) == {1}
+    lengths.clear()
+    regard.effects(model, _one("Llama"), tokens=WORDS, at="it")
+    assert set(lengths) == {12}
+
+
 @pytest.mark.parametrize("batch", [1, 3, 16])
 @pytest.mark.parametrize("name", ["Llama", "BERT"])
 def test_a_scan_of_heads_is_many_single_effects(name, batch):
@@ -191,6 +206,10 @@ def test_a_scan_of_words_layers_and_whatever_is_named():
     link = regard.effect(model, inputs, without=Link("was", "it"), tokens=WORDS)
     assert by_name["a link"].change == pytest.approx(float(link.divergence[0, 7]), rel=1e-3)
     assert by_name["a link"].after == pytest.approx(float(link.after[0, 7].softmax(-1)[7]), rel=1e-3)
+    spelt = regard.effects(
+        model, inputs, {"a link": Link("was", "it")}, tokenizer=Letters(), tokens=WORDS, at="was", answer="w7 w8"
+    )
+    assert spelt[0].after == pytest.approx(by_name["a link"].after, rel=1e-3)  # of the first of its tokens
     layers = regard.effects(model, inputs, "layer", layers=[1])
     assert [one.name for one in layers] == ["layer 1"]
     zeroed = regard.effects(model, inputs, {"x": Link("was", "it")}, tokens=WORDS, at="was", renormalise=False)
@@ -243,6 +262,7 @@ def test_what_a_scan_refuses():
         ({"batch": 0}, "at least 1"),
         ({"answer": 1000}, "from 0 to 98"),
         ({"answer": "dog"}, "needs a tokenizer"),
+        ({"answer": "", "tokenizer": Letters()}, "must be a token"),
     ):
         with pytest.raises(regard.InputError, match=said):
             regard.effects(model, one, **asked)

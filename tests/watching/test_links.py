@@ -328,6 +328,9 @@ def test_what_is_refused(unchecked):
         (lambda: Link("it", "dog", kind="self"), "kind must be one of"),
         (lambda: Link(slice(3, 1)), "at least one"),
         (lambda: Link(back=-1), "before its query"),
+        (lambda: Link(back=slice(1, 3, 2)), "before its query"),
+        (lambda: Link(back=slice("it", 3)), "back must be a whole number"),
+        (lambda: Link(back=slice(0, "it")), "back must be a whole number"),
         (lambda: Link(heads=[-1]), "numbered from 0"),
         (lambda: Link.read("it dog"), "an arrow"),
     ):

@@ -178,6 +178,10 @@ def test_spans_of_a_chat():
     with regard.watch(Layer(), tokens=turns) as record:
         record.model(torch.randn(1, 8, 16))
     spans = record.spans("message")
+    with regard.watch(Layer(), tokens=turns[1:3]) as plain:
+        plain.model(torch.randn(1, 2, 16))
+    with pytest.raises(regard.InputError, match=r"no message begins in this text: none of .*im_start"):
+        plain.spans("message")
     assert spans.names == ("user", "assistant")
     assert torch.allclose(spans.weights.sum(-1), torch.ones(2))
 

@@ -100,6 +100,14 @@ def test_a_causal_head_may_not_look_ahead():
     assert named(even, kind="decoder", mask=regard.causal()) == ["all alike"]
 
 
+def test_what_one_row_does_is_no_habit_and_hides_none():
+    """Only the second "a" has an earlier one to look at."""
+    words = ["a", "dog", ",", "saw", "a", "cat", "and", "ran"]
+    weights = torch.full((8, 8), 0.02)
+    weights[:, 2], weights[4, 2], weights[4, 0] = 1.0, 0.3, 1.0
+    assert named(weights.tril(), words=words, kind="decoder", mask=regard.causal()) == ["punctuation"]
+
+
 def test_cross_attention_has_no_place_of_its_own():
     assert named(mostly(list(range(N))), kind="cross") == ["one at a time"]
 
