@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from regard.page import Page, listen, open_model, serve, url
 
 PICTURE = Path(__file__).with_name("page.png")
-SIZE = {"width": 1280, "height": 1150}
+SIZE = {"width": 1280, "height": 1310}
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

@@ -252,16 +252,8 @@ class TestKeys:
             )
             if names[-1] == "end":
                 break
-        expected = [
-            "Head",
-            "Colours",
-            "Find a word",
-            "Where to find it",
-            "Zoom out",
-            "Zoom in",
-            "Show the whole matrix",
-        ]
-        assert [name.split("\n")[0] for name in names[:7]] == expected
+        expected = ["Head", "Colours", "Find a word", "Zoom out", "Zoom in", "Show the whole matrix"]
+        assert [name.split("\n")[0] for name in names[:6]] == expected
         assert any(name.startswith("Attention map") for name in names)
         assert names[-1] == "end"
 
@@ -340,7 +332,7 @@ class TestControls:
         box.fill("dog")
         box.press("Enter")
         panel(tab)
-        assert tab.locator(".map-count").inner_text() == "1 of 2"  # whole words, in any case
+        assert tab.locator(".map-count").inner_text() == "1 of 4: looks"  # whole words, in any case, on both axes
         assert view(tab)["cell"] == [37, int(weights[0, 37].argmax())]
         idle(tab)
         assert "dog" in drawn(tab)
@@ -348,8 +340,10 @@ class TestControls:
         tab.wait_for_function("() => regardMap.view().cell[0] === 201")
         tab.get_by_role("button", name="The place before").click()
         tab.wait_for_function("() => regardMap.view().cell[0] === 37")
-        tab.get_by_label("Where to find it").select_option("that is looked at")
+        for _ in range(2):  # the rows, then the columns
+            tab.get_by_role("button", name="The next place").click()
         tab.wait_for_function("() => regardMap.view().cell[1] === 37")
+        assert tab.locator(".map-count").inner_text() == "3 of 4: is looked at"
         assert view(tab)["cell"] == [int(weights[0, :, 37].argmax()), 37]
         box.fill("cat")
         box.press("Enter")

@@ -113,7 +113,10 @@ def test_a_long_text_comes_in_parts(client, tiny_translator):
     assert written[-1] == tiny_translator.translate(LONG).text
     first = said[-1]["reading"]
     assert first["part"]["index"] == 0
-    assert first["part"]["count"] == len(first["part"]["ids"]) == 40
+    assert len(first["part"]["ids"]) == 41, "the sentences, and the whole text"
+    sentences = [event["sentence"] for event in said if "sentence" in event]
+    assert sentences == first["part"]["sentences"]
+    assert sentences[2] == ["The bird sees the bread.", tiny_translator.translate("The bird sees the bread.").text]
     third = client.get(f"/api/reading/{first['part']['ids'][2]}").json()
     assert third["text"] == "The bird sees the bread."
     assert third["part"]["index"] == 2
@@ -329,6 +332,12 @@ def test_a_map_is_saved_as_a_file(client, reading):
         ("find?reading=ID&side=../../x&text=a", 400, "source"),
         ("steps?reading=ID&entry=0&head=99&token=0", 400, "heads 0 to"),
         ("steps?reading=ID&entry=0&head=0&token=99", 400, "token"),
+        ("matrices?reading=ID&entry=0&head=99", 400, "heads 0 to"),
+        ("matrices?reading=ID&entry=99&head=0", 400, "from 0 to"),
+        ("why?reading=ID&entry=0&head=0&token=99", 400, "tokens from 0 to"),
+        ("why?reading=ID&entry=0&head=0&token=0&key=99", 400, "keys to"),
+        ("why?reading=ID&entry=0&head=99&token=0", 400, "heads"),
+        ("why?reading=nobody&entry=0&head=0&token=0", 404, "read the text again"),
         ("save?reading=ID&heads=0.0,3.0", 400, "one kind"),
         ("save?reading=ID&heads=99.0", 400, "from 0 to"),
     ],

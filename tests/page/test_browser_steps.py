@@ -8,7 +8,9 @@ import pytest
 import torch
 from playwright.sync_api import expect
 from support.browser import in_browser
-from support.browsing import DOG_HASH, opened, percent, plain, record
+from support.browsing import DOG_HASH, opened, percent, plain, record, until
+
+import regard
 
 __all__ = ["opened"]  # a fixture
 pytestmark = in_browser
@@ -73,19 +75,108 @@ def test_the_slider_shows_what_the_root_of_d_does(opened):
 
 def test_the_walk_goes_on_into_the_next_layer_and_to_other_words_and_heads(opened):
     page = opened(STEPS)
+    where = page.locator("#steps .model [role=status]")
+    expect(where).to_have_text("it is in encoder, layer 1, head 3.")
     page.get_by_role("button", name="Walk on into layer 2").click()
-    expect(page.get_by_role("combobox", name="layer")).to_have_value("2")
+    expect(where).to_have_text("it is in encoder, layer 2, head 3.")
     expect(page.locator(".step").first).to_contain_text("What layer 1 made of it")
-    page.get_by_role("combobox", name="layer").select_option("0")
+    model_head(page, "0.0").click()
     expect(page.locator(".step").first).to_contain_text("Its embedding, times 19.6")
-    page.get_by_role("combobox", name="attention").select_option("cross")
+    model_head(page, "9.3").click()
     expect(page.locator(".step").first).to_contain_text("own attention")
     page.locator(".pick", has_text="chien").click()
     expect(page.locator(".step").first).to_contain_text("x(chien)")
-    page.get_by_role("combobox", name="head").select_option("3")
+    expect(where).to_have_text("chien is in cross-attention, layer 0, head 3.")
     weights = record()["decoder.layers.0.cross"][0, 3, 1].tolist()
     largest = page.locator(".figures dd").first
     expect(largest).to_have_text(re.compile(re.escape(f"{100 * max(weights):.1f}".removesuffix(".0")) + "\\s%"))
+    page.evaluate(
+        """() => {  // another word, and at once on to a feed-forward layer
+            [...document.querySelectorAll("#steps .pick")].find(word => word.innerText === "mangé").click();
+            document.querySelectorAll("#steps .feed")[9].click();
+        }"""
+    )
+    expect(page.get_by_role("heading", name="Feed-forward")).to_be_focused()
+    expect(where).to_have_text("mangé is in cross-attention, layer 1, head 3.")
+    page.get_by_role("button", name="← back").click()
+    expect(where).to_have_text("mangé is in cross-attention, layer 0, head 3.")
+    page.go_back()
+    expect(where).to_have_text(re.compile("encoder, layer 0, head 0"))
+
+
+def model_head(page, name):
+    """A head in the picture of the model."""
+    return page.locator(f'#steps .model [data-head="{name}"]')
+
+
+def test_formulas_have_their_biases_and_names_are_defined(opened):
+    page = opened(STEPS)
+    page.locator(".softmax-row").first.wait_for()
+    formulas = page.locator(".step .vector-head")
+    shown = [" ".join(text.split()) for text in formulas.all_inner_texts()]
+    listed = dict(re.match(r"(\S+) (.*?) ?\d+ numbers", text).groups() for text in shown)
+    assert listed["q(it)"] == "x · WQ + bQ"
+    assert listed["joined"] == "the outputs of all heads, side by side"
+    assert listed["projected"] == "joined · WO + bO"
+    assert listed["residual"] == "x + projected"
+
+
+def test_the_matrices_of_the_textbook_and_of_the_model(opened):
+    page = opened("#text=I+am+good.&tab=matrices&step=5.2.source.0")
+    page.get_by_role("button", name="the textbook: I am good").click()
+    shares = page.get_by_role("slider", name="softmax: 9 numbers")
+    cells = shares.locator(".cells span")
+    expect(cells).to_have_count(9)
+    done = regard.steps(*regard.textbook.i_am_good())
+    assert [plain(text) for text in cells.all_inner_texts()] == [percent(share) for share in done.weights.flatten()]
+    assert [plain(text) for text in cells.all_inner_texts()[:3]] == ["90 %", "7 %", "3 %"]
+    assert page.locator(".sums").inner_text() == "z(I) = 90 % v(I) + 7 % v(am) + 3 % v(good)".replace(" %", "\u00a0%")
+    page.get_by_role("slider", name="QKᵀ: 9 numbers").press("ArrowRight")
+    expect(page.get_by_text("QKᵀ[I, am] = q(I) · k(am) = 89.6")).to_be_visible()
+    page.get_by_role("button", name="good", exact=True).first.click()
+    expect(page.locator(".sums")).to_have_text(re.compile(r"z\(good\) = 76.%"))
+    shares.press("ArrowDown")
+    expect(page.locator(".sums")).to_have_text(re.compile(r"z\(am\) = 95.%"))
+    page.get_by_role("button", name="this text, in the model").click()
+    entry = record("I am good.")["encoder.layers.5.attention"]
+    cells = page.get_by_role("slider", name="softmax: 25 numbers").locator(".cells span")
+    expect(cells).to_have_count(25)
+    assert [plain(text) for text in cells.all_inner_texts()] == [
+        percent(share) for share in entry[0, 2].flatten().tolist()
+    ]
+    z = page.get_by_role("slider", name="Z: 320 numbers")
+    z.press("ArrowRight")
+    assert plain(z.get_attribute("aria-valuetext")).startswith("Z[I, 1] = ")
+    page.locator('#matrices .model [data-head="5.3"]').click()
+    expect(page.get_by_role("slider", name="softmax: 25 numbers")).to_be_visible()
+    until(page, lambda: plain(cells.first.inner_text()), percent(float(entry[0, 3, 0, 0])))
+
+
+def test_why_a_head_looks_there_is_a_sum_that_python_gives(opened):
+    page = opened(DOG_HASH)
+    page.get_by_role("tab", name="Why").click()
+    translator = regard.Translator.default()
+    ids = translator.words.encode("A dog ate the food because it was hungry.")
+    written = translator.words.encode("Un chien a mangé la nourriture parce qu'il avait faim.")
+    inputs = torch.tensor([[*ids, translator.words.end]]), torch.tensor([[translator.model.config.start, *written]])
+    with torch.no_grad(), regard.watch(translator.model) as record:
+        translator.model(*inputs)
+    terms = page.locator("#why section").nth(1).locator("li")
+    expect(page.locator("#why .pick[aria-pressed=true]")).to_have_text("dog")
+    for minus in (None, 4):
+        if minus is not None:
+            page.get_by_role("group", name="And not at").get_by_role("button", name="food").click()
+        why = record.why(6, 1, layer=5, head=0, kind="encoder", minus=minus)
+        expect(page.locator("#why .strong").first).to_have_text(f"{_said(why.score)} = the sum of 1,444 terms")
+        shown = terms.all_inner_texts()
+        assert [text.split("\n")[0] for text in shown[:8]] == [term.name for term in why.query[:8]]
+        assert shown[8].startswith("… and 30 others")
+        amounts = numbers(text.split("\n")[-1] for text in shown)
+        assert amounts[:8] == pytest.approx([term.amount for term in why.query[:8]], rel=1e-2, abs=1e-3)
+        assert amounts.sum() == pytest.approx(why.score, abs=0.1), "the terms that are shown, and the rest"
+    expect(page).to_have_url(re.compile("minus=4"))
+    page.get_by_role("group", name="Look at").get_by_role("button", name="food").click()
+    expect(page.locator("#why .strong").first).to_have_text("0 = the sum of 1,444 terms".replace("0", "0.000", 1))
 
 
 def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):
@@ -151,7 +242,7 @@ def test_nothing_runs_over_and_axe_finds_nothing_serious(opened, theme):
 
     for width, height in ((1280, 860), (360, 740), (2560, 1440)):
         page = opened(viewport={"width": width, "height": height}, color_scheme=theme)
-        for tab in ("Look", "Steps", "What if", "Map"):
+        for tab in ("Look", "Steps", "Matrices", "Why", "What if", "Map"):
             page.get_by_role("tab", name=tab).click()
             page.get_by_role("tabpanel", name=tab).locator(".card, .map-plot").last.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"{tab} at {width}"

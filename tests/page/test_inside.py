@@ -7,8 +7,9 @@ from starlette.testclient import TestClient
 from support.page_client import TEXT, read
 
 import regard
+from regard.errors import InputError
 from regard.page import Page, TranslatorReader
-from regard.page.inside import kept_inputs, steps
+from regard.page.inside import BOOK, kept_inputs, matrices, steps
 from regard.page.readings import Reading
 from regard.watching.questions.atlas import roles
 
@@ -110,6 +111,53 @@ def test_every_number_is_the_models(config, off):
                     assert vector * scale + position == pytest.approx(real.numpy(), abs=1e-5)
                 else:
                     assert found["embedding"] is None
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_matrices_follow_from_one_another(config):
+    torch.manual_seed(2)
+    model = regard.Transformer(regard.TransformerConfig.tiny(vocabulary=50, **CONFIGS[config])).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.05 * torch.randn_like(parameter)
+    source, target = torch.tensor([[5, 6, 7, 8, 0]]), torch.tensor([[49, 9, 4]])
+    with torch.no_grad(), kept_inputs(model, {}) as inside, regard.watch(model) as record:
+        model(source, target)
+    entries = list(record.values())
+    for entry in entries:
+        names = [str(n) for n in range(entry.shape[2])], [str(n) for n in range(entry.shape[3])]
+        for head in (0, 3):
+            found = {
+                name: np.array(value, float) for name, value in matrices(entry, head, names, inside, entries).items()
+            }
+            from_keys = found["memory" if entry.kind == "cross" else "x"]
+            for name, inputs in (("q", found["x"]), ("k", from_keys), ("v", from_keys)):
+                projected = inputs @ found[f"w_{name}"] + found.get(f"b_{name}", 0)
+                assert projected == pytest.approx(found[name], abs=2e-5), f"{name} of {entry.name}, head {head}"
+            assert (("b_q" in found), model.config.bias) in ((True, True), (False, False))
+            assert found["q"] @ found["k"].T == pytest.approx(found["scores"], abs=2e-5)
+            scaled = np.where(found["visible"], found["scores"] * found["scale"], -np.inf)
+            shares = np.exp(scaled) / np.exp(scaled).sum(1, keepdims=True)
+            assert shares == pytest.approx(found["weights"], abs=2e-6)
+            assert found["weights"] @ found["v"] == pytest.approx(found["output"], abs=2e-5)
+            steps_of = steps(entry, head, 2, 0, names, inside, entries)
+            assert ("b_Q" in steps_of["formulas"]["q"]) == model.config.bias
+    with torch.no_grad(), regard.watch(model) as record:
+        model(torch.arange(1, 50)[None], target)
+    with pytest.raises(InputError, match="at most 48 tokens"):
+        matrices(record["encoder.layers.0.attention"], 0, ([""] * 49, [""] * 49), None, [])
+
+
+def test_the_matrices_of_the_textbook(client, reading):
+    found = client.get("/api/matrices", params={"reading": reading["id"], "book": "I am good"}).json()
+    done = regard.steps(*regard.textbook.i_am_good())
+    assert found["rows"] == ["I", "am", "good"]
+    for name, real in {"x": done.x, "w_k": done.w_k, "q": done.queries, "scores": done.scores}.items():
+        assert np.array(found[name]) == pytest.approx(real, rel=1e-6), name
+    assert np.round(found["weights"][0], 4).tolist() == [0.9, 0.07, 0.03]
+    refused = client.get("/api/matrices", params={"reading": reading["id"], "book": "I am bad"})
+    assert refused.status_code == 400
+    assert "I am good, I am hungry" in refused.json()["error"]
+    assert all(regard.textbook.known(sentence) for sentence in BOOK)
 
 
 def test_over_http(client, reading, tiny_translator):

@@ -185,7 +185,7 @@ def test_a_record(tmp_path, tokenizer):
         assert about["task"] == "record"
         reading = client.get(f"/api/reading/{about['reading']}").json()
         assert reading["text"] == TEXT.replace(" .", ".")
-        assert (reading["part"]["index"], reading["part"]["count"]) == (0, 2)
+        assert (reading["part"]["index"], len(reading["part"]["ids"])) == (0, 2)
         other = client.get(f"/api/reading/{reading['part']['ids'][1]}").json()
         assert other["text"].startswith("the dog was hungry.")
         for n, entry in enumerate(record.values()):

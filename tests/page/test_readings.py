@@ -7,7 +7,7 @@ import torch
 
 import regard
 from regard.errors import InputError
-from regard.page.readings import Part, Reading, Readings
+from regard.page.readings import Part, Reading, Readings, joined
 from regard.watching.questions.atlas import roles
 
 
@@ -109,3 +109,45 @@ def test_layers_of_several_lengths_have_sides_of_their_own():
     assert [(entry["rows"], entry["columns"]) for entry in found["entries"]] == [("source",) * 2, ("source+",) * 2]
     assert found["sides"]["source"]["count"] == 6
     assert found["sides"]["source+"] == {"count": 3, "tokens": [" 0", " 1", " 2"], "words": None, "special": []}
+
+
+@pytest.mark.parametrize("text", ["The keys are on the table.", "I am good.", "My sister bought a red car.", "A dog."])
+def test_the_most_telling_pair_of_words(text):
+    """Held to a loop over all heads and pairs, in float64."""
+    entries = list(regard.Translator.default().translate(text).watch().values())
+    tokens = entries[0].tokens[0]
+    words = [word for word in tokens.words if word.text.isalpha()]
+    found = Reading(entries, text=text, roles=roles(entries)).about()["telling"]
+    for least in ((2, 3), (0, 0)):  # letters of the word that looks, and of the other
+        best = (0.0,)
+        for n, entry in enumerate(entry for entry in entries if entry.kind == "encoder"):
+            for head, weights in enumerate(entry.matrix[0].double().numpy()):
+                table = [[weights[a.start : a.stop, b.start : b.stop].sum(1).mean() for b in words] for a in words]
+                for i, a in enumerate(words):
+                    for j, b in enumerate(words):
+                        others = sum(table[k][j] for k in range(len(words)) if k != i) / max(len(words) - 1, 1)
+                        if abs(i - j) > 1 and len(a.text) >= least[0] and len(b.text) >= least[1]:
+                            above = table[i][j] - others
+                            best = max(best, (above, n, head, a.start, b.start, table[i][j], others))
+        if best[0]:
+            break
+    assert (found is None) == (best == (0.0,))
+    if found is not None:
+        assert [found[name] for name in ("entry", "head", "token", "to")] == list(best[1:5])
+        assert (found["weight"], found["others"]) == pytest.approx(best[5:], abs=1e-6)
+
+
+def test_a_whole_text_has_its_sentences_on_the_diagonal(tiny_translator):
+    sentences = [
+        tiny_translator.translate(text) for text in ("The dog sees the bread.", "The cat sees a bird.", "A dog.")
+    ]
+    parts = [list(each.watch().values()) for each in sentences]
+    whole = joined(parts)
+    for n, entry in enumerate(whole):
+        blocks = [part[n].matrix[0] for part in parts]
+        dense = torch.stack([torch.block_diag(*(block[head] for block in blocks)) for head in range(entry.shape[1])])
+        assert torch.allclose(entry.matrix[0], dense, atol=1e-6), entry.name
+        assert list(entry.tokens[0]) == [token for part in parts for token in part[n].tokens[0]]
+        assert [word.text for word in entry.key_tokens[0].words] == [
+            word.text for part in parts for word in part[n].key_tokens[0].words
+        ]

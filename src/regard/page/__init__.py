@@ -1,7 +1,7 @@
 """The page: a small server, and the JavaScript with which a browser looks into a model. Read in this order:
 
 readings.py   what a model did with a text, and which readings are kept
-inside.py     every number of one token in one head of one layer
+inside.py     every number of one token in one head of one layer, and the matrices of a head
 readers.py    what reads a text: a translator of regard's own, models of Hugging Face, records from files
 jobs.py       the model's work in one thread, slice by slice; everything else in a pool of threads
 app.py        the addresses, from a request to an answer; the checks of every request; the server's start and end
@@ -11,7 +11,8 @@ client/       the JavaScript and CSS of the page; its map is the map of drawing/
     api.js                 the server's answers, kept
     look.js, stage.js, heads.js    "Look": the words and their lines, the grid of heads
     steps.js, walk.js, strips.js   "Steps": every number of one word in one head
-    whatif.js, map_tab.js, save.js, ui.js, page.css, views.css
+    model.js, matrices.js          the whole model to walk in, and "Matrices": one head from X to Z
+    why.js, whatif.js, map_tab.js, save.js, ui.js, page.css, views.css
 """
 
 from regard.page.app import Page, listen, serve, url

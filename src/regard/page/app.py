@@ -29,10 +29,12 @@ from starlette.routing import Route
 from regard import __version__
 from regard.drawing.viewer import browser_files
 from regard.errors import InputError, RegardError, TooLargeError
+from regard.page.inside import BOOK, textbook_matrices
 from regard.page.jobs import BROKEN, BusyError, Job, ModelThread, Pool
 from regard.page.readers import Reader, ReadRequest, RecordReader
 from regard.page.readings import DENSE, Part, Reading, Readings
 from regard.support import one_of, require_text
+from regard.watching.questions.atlas import ROLES
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -75,6 +77,7 @@ class Page:
             Route("/api/about", self._about),
             Route("/api/read", self._read, methods=["POST"]),
             Route("/api/reading/{id}", self._reading),
+            Route("/api/why", self._why),
             *(Route(f"/api/{name}", partial(self._answer, name=name)) for name in _QUESTIONS),
         ]
         handlers: dict[Any, Any] = dict.fromkeys((HTTPException, RegardError, Exception), _failed)
@@ -102,6 +105,7 @@ class Page:
             "version": __version__, "name": self.reader.name, "task": self.reader.task, "limits": LIMITS,
             "examples": list(self.reader.examples), "languages": self.reader.languages,
             "reading": None if self.first is None else self.first.id,
+            "roles": ROLES, "book": BOOK,
             "heads": [{"name": name, "layer": layer, "head": n} for name, (layer, n) in self.reader.heads.items()],
         }  # fmt: skip
         return JSONResponse(about, headers=_FRESH)
@@ -126,6 +130,14 @@ class Page:
     async def _reading(self, request: Request) -> Response:
         part, _ = await self._opened(request.path_params["id"])
         return JSONResponse(part.describe(), headers=_FRESH)
+
+    async def _why(self, request: Request) -> Response:
+        query = _Query(request.query_params)
+        _, reading = await self._opened(query.text("reading"))
+        place = [query.number(name) for name in ("entry", "head", "token")]
+        keys = [query.number(name) if name in query else None for name in ("key", "minus")]
+        answer = await self.model.run(lambda: reading.why(*place, *keys))  # the model runs again
+        return Response(_json(answer), 200, _KEEP, "application/json")
 
     async def _opened(self, name: str) -> tuple[Part, Reading]:
         """A part and its reading, for which its first visitor waits."""
@@ -250,6 +262,11 @@ _QUESTIONS: dict[str, Callable[[Reading, _Query], Any]] = {
     "find": _find,
     "ready": lambda reading, query: {"share": round(reading.ready(query.number("entry")), 4)},
     "steps": lambda reading, query: reading.steps(query.number("entry"), query.number("head"), query.number("token")),
+    "matrices": lambda reading, query: (
+        textbook_matrices(query.text("book"))
+        if "book" in query
+        else reading.matrices(query.number("entry"), query.number("head"))
+    ),
     "save": _save,
 }
 

@@ -8,6 +8,7 @@ No module of the model is called, so this does not need the model's thread. A te
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,16 +20,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from regard import learn
 from regard.errors import InputError, OutOfRangeError
+from regard.learn import textbook
 from regard.nn import MultiHeadAttention, Transformer
 from regard.nn.layers import ACTIVATIONS
 from regard.support import Float
 from regard.watching import Entry
 from regard.watching.record.entries import shown
 
-__all__ = ["Inside", "kept_inputs", "numbers", "steps"]
+__all__ = ["BOOK", "Inside", "kept_inputs", "matrices", "numbers", "steps", "textbook_matrices"]
 
-_KEYS = 256  # keys in an answer, at most: those with the largest weights
+_KEYS, _SHORT = 256, 48  # at most: keys in an answer, those with the largest weights; tokens whose matrices are shown
+_ROWS = ("x", "q", "scores", "scaled", "weights", "output")  # of the matrices: a row for each query
+_DOG, _SUSHI = "A dog ate the food because it was hungry", "I like sushi because it makes me happy"
+BOOK = ("I am good", "I am hungry", _DOG, _SUSHI)  # the sentences of the documents, which have numbers of their own
 _NOT_KEPT = (
     "a record of this model holds its queries and keys: what comes before and after them stays inside. With a model of "
     "regard's own (the model in this package, or a model that `regard train` made) every number is here."
@@ -99,6 +105,49 @@ def steps(
     inside: Inside | None, others: Sequence[Entry],
 ) -> dict[str, Any]:  # fmt: skip
     """All numbers of one token in one head; `others` are the entries of the same pass."""
+    return _plain(_steps(entry, head, token, sequence, names, inside, others))
+
+
+@torch.no_grad()
+def matrices(
+    entry: Entry, head: int, names: tuple[Sequence[str], Sequence[str]], inside: Inside | None, others: Sequence[Entry]
+) -> dict[str, Any]:
+    """The matrices of one head over a short text: X, the weights W, Q, K, V, the scores, their shares and Z."""
+    queries, keys = entry.shape[2:]
+    if max(queries, keys) > _SHORT:
+        raise InputError(f"matrices are for at most {_SHORT} tokens. Got {max(queries, keys)}: type a shorter text.")
+    rows = [_steps(entry, head, token, 0, names, inside, others) for token in range(queries)]
+    fields: dict[str, Any] = {n: torch.stack([row[n] for row in rows]) for n in _ROWS if rows[0][n] is not None}
+    fields |= {name: rows[0][name] for name in ("k", "v", "scale") if rows[0][name] is not None}
+    fields |= {"rows": list(names[0]), "columns": list(names[1]), "visible": [row["visible"] for row in rows]}
+    if inside is not None:
+        layer: Any = (inside.model.encoder if entry.kind == "encoder" else inside.model.decoder).layers[entry.layer]
+        attention = layer.cross if entry.kind == "cross" else layer.attention
+        fields |= {"memory": inside.memory[0]} if entry.kind == "cross" else {}
+        width, start = attention.head_width, 0
+        for name, size in zip("qkv", attention.sizes, strict=True):
+            first = start + head * size // (attention.heads * width) * width  # grouped heads share keys and values
+            for letter, weight in (("w", attention.projection.weight), ("b", attention.projection.bias)):
+                fields |= {} if weight is None else {f"{letter}_{name}": weight[first : first + width].t()}
+            start += size
+    return _plain(fields)
+
+
+def textbook_matrices(sentence: str) -> dict[str, Any]:
+    """The same matrices of a sentence of the documents, from the documents' own numbers."""
+    example = textbook.known(sentence)
+    if example is None:
+        raise InputError(f"the documents have numbers for these sentences: {', '.join(BOOK)}. Got {sentence!r:.80}.")
+    done = learn.steps(*example)
+    names = dict(zip(("queries", "keys", "values"), "qkv", strict=True))
+    fields = {names.get(name, name): torch.as_tensor(value) for name, value in vars(done).items() if name != "words"}
+    return _plain(fields | {"rows": done.words, "columns": done.words, "scale": done.queries.shape[1] ** -0.5})
+
+
+def _steps(
+    entry: Entry, head: int, token: int, sequence: int, names: tuple[Sequence[str], Sequence[str]],
+    inside: Inside | None, others: Sequence[Entry],
+) -> dict[str, Any]:  # fmt: skip
     if head not in entry.heads:
         raise OutOfRangeError(f"{entry.name} has heads {entry.heads.start} to {entry.heads.stop - 1}. Got {head}.")
     if not 0 <= token < entry.shape[2]:
@@ -133,7 +182,9 @@ def steps(
         computed, more, missing = _computed(inside, entry, head, token, sequence, {e.name: e for e in others})
         rest |= computed | {"v": computed["v"][columns]}
         formulas |= more
-    return _plain(fields | rest) | {"formulas": formulas, "missing": missing}
+        if not inside.model.config.bias:
+            formulas = {name: re.sub(r" \+ b_?\w", "", formula) for name, formula in formulas.items()}
+    return fields | rest | {"formulas": formulas, "missing": missing}
 
 
 def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from regard.drawing.viewer import readable
 from regard.errors import InputError
 from regard.nn import FORMAT, Transformer, model_folder
 from regard.page.inside import kept_inputs
-from regard.page.readings import Part, Reading, numbered
+from regard.page.readings import Part, Reading, joined, numbered
 from regard.support import progress, some_of, threads
 from regard.translation import Translation, Translator
 from regard.watching import Entry, Record, watch
@@ -119,7 +119,15 @@ class TranslatorReader(Reader):
         if not request.part < len(parts):
             raise InputError(f"the text has parts from 0 to {len(parts) - 1}. Got {request.part}.")
         part = parts[request.part]
+        if part.about is None and part.reading is None:  # the whole text
+            seen = []
+            for n, each in enumerate(parts[:-1]):
+                seen.append(list(each.about.watch(without={}).values()))
+                yield {"progress": "looking at the whole text", "share": round(n / len(parts), 3)}
+            part.open = partial(_open_whole, parts[:-1], text, seen)
         if request.hide or off:
+            if part.about is None:
+                raise InputError("words and heads are switched off in one sentence at a time: choose a sentence.")
             part = self._changed(part, request.hide, off)
             parts = [part]
         if part.reading is None:
@@ -130,15 +138,21 @@ class TranslatorReader(Reader):
         """Translate a text into its parts."""
         yield {"progress": "translating", "share": 0.0}
         parts: list[Part] = []
+        sentences: list[tuple[str, str]] = []
         written, characters = "", 0
         for translation in self.translator.stream(text):
             written, characters = written + translation.text, characters + len(translation.source)
-            if translation.sentences and translation.tokens:
+            is_read = bool(translation.sentences and translation.tokens)
+            if is_read:
                 parts.append(Part(partial(self._open, translation), about=translation))
-            yield {"written": written, "share": round(0.9 * min(characters / max(len(text), 1), 1), 3)}
+                sentences.append((translation.source.strip(), translation.text.strip()))
+            share = round(0.9 * min(characters / max(len(text), 1), 1), 3)
+            yield {"written": written, "share": share} | ({"sentence": sentences[-1]} if is_read else {})
         if not parts:
             raise InputError("there is nothing to look at: no word of the text was translated.")
-        self._recent[text] = numbered(parts)
+        if len(parts) > 1:
+            parts.append(Part(partial(_open_whole, parts[:], text)))
+        self._recent[text] = numbered(parts, sentences)
         while len(self._recent) > _RECENT:
             self._recent.popitem(last=False)
         return parts
@@ -178,6 +192,14 @@ class TranslatorReader(Reader):
             note=_joined(english, head, _note_on_sinks(entries)), roles=roles(entries), inside=inside,
             more={"changed": note} if note else None,
         )  # fmt: skip
+
+
+def _open_whole(parts: Sequence[Part], text: str, seen: Sequence[Sequence[Entry]] = ()) -> Reading:
+    """All sentences of a text as one reading."""
+    entries = joined(seen or [list(part.about.watch(without={}).values()) for part in parts])
+    note = "The model reads one sentence at a time: a word looks only at words of its own sentence."
+    written = "\n".join(part.about.text.strip() for part in parts)
+    return Reading(entries, text=text, written=written, note=note, roles=roles(entries))
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,14 +21,16 @@ from regard.drawing.viewer import find_text, page, readable
 from regard.errors import InputError, OutOfRangeError
 from regard.maps import MapEntry, MatrixFeed
 from regard.maps.levels import FINEST
-from regard.page.inside import Inside, steps
-from regard.watching import Entry
+from regard.page.inside import Inside, matrices, steps
+from regard.scores import causal, documents
+from regard.watching import Entry, watch
 from regard.watching.questions.atlas import Role
 from regard.watching.questions.looks import SMALLEST, heads_between, key_side
 from regard.watching.questions.sinks import find_sinks
+from regard.watching.record.entries import shown
 from regard.watching.record.tokens import Tokens
 
-__all__ = ["DENSE", "Part", "Reading", "Readings", "numbered"]
+__all__ = ["DENSE", "Part", "Reading", "Readings", "joined", "numbered"]
 
 DENSE = 1 << 21  # weights in one answer
 _LISTED = 4096  # tokens in one answer
@@ -35,7 +38,8 @@ _THUMBNAIL, _SMALL = 32, 1 << 20  # bins on a side; weights of a head that are p
 _BINS = 1 << 18  # bins of a tile
 _LARGEST = 1 << 38  # multiply-adds of a tile: some ten seconds
 _FILE = 10_000_000  # bytes of a saved map
-_TITLE = 60  # characters
+_TITLE, _TERMS = 60, 8  # characters; terms of a sum in an answer
+_APART, _LETTERS = 2, (2, 3)  # of a telling pair: how far the words are apart, and their letters, at least
 
 _Heads = Sequence[tuple[int, int]]  # (number of the entry, head)
 _Span = tuple[int, int]
@@ -81,7 +85,8 @@ class Reading:
         sides = {"source": None, "target": None} | {name: self._describe(name) for name in self.sides}
         return {
             "text": self.text, "written": self.written, "confidence": self.confidence, "note": self.note,
-            "sides": sides, "entries": entries, "took": round(self.took, 4),
+            "sides": sides, "entries": entries, "took": round(self.took, 4), "telling": self._telling,
+            "inside": self.inside is not None,
         } | self.more  # fmt: skip
 
     def _describe(self, name: str) -> dict[str, Any]:
@@ -104,6 +109,43 @@ class Reading:
             first: list(find_sinks([self.entries[n] for n in numbers], key_side(self.entries[first])))
             for first, numbers in alike.items()
         }
+
+    @cached_property
+    @torch.no_grad()
+    def _telling(self) -> dict[str, Any] | None:
+        """The pair of words that stands out most, and its head; None of a long text.
+
+        Of all heads of the first kind, and all words at least two apart: the weight that is furthest above the mean of
+        what the other words give to the same word in the same head. If there are others, words of one letter are passed
+        over, and words of two letters as what is looked at.
+        """
+        side = self.sides[self.places[0][0]]
+        words = [w for w in side.words if not side.is_special(w.start) and any(map(str.isalpha, w.text))]
+        alike = [n for n in self._alike(0) if self.places[n][0] == self.places[n][1]]
+        if not side.named or not words or sum(math.prod(self.entries[n].shape[1:]) for n in alike) > DENSE:
+            return None
+        member = torch.zeros(len(side), len(words))
+        for n, word in enumerate(words):
+            member[word.start : word.stop, n] = 1
+        places = torch.arange(len(words))
+        apart = (places - places[:, None]).abs() >= _APART
+        letters = torch.tensor([len(word.text) for word in words])
+        long = (letters[:, None] >= _LETTERS[0]) & (letters >= _LETTERS[1])
+        best: tuple[float, dict[str, Any] | None] = (0.0, None)
+        for n in alike:
+            entry = self.entries[n]
+            # (heads, words, words): the mean over the tokens of a row, the sum over those of a column
+            weights = member.T / member.sum(0)[:, None] @ entry.matrix[0].float().cpu() @ member
+            seen = (member.T @ shown(entry, range(len(side)), range(len(side))).float().cpu() @ member).bool()
+            others = (weights.sum(1, keepdim=True) - weights) / (seen.sum(0) - 1).clamp_min(1)
+            above = (weights - others).masked_fill(~(apart & seen), -9) + 2 * long
+            place = np.unravel_index(int(above.argmax()), above.shape)
+            if (most := float(above[place])) > best[0]:
+                head, row, column = map(int, place)
+                pair = {"token": words[row].start, "to": words[column].start}
+                shares = {"weight": float(weights[place]), "others": float(others[place])}
+                best = most, {"entry": n, "head": entry.heads[head]} | pair | shares
+        return best[1]
 
     @cached_property
     def size(self) -> int:
@@ -241,6 +283,28 @@ class Reading:
         rows, columns = (self._texts[name] for name in self.places[index])
         return steps(entry, head, token, 0, (rows, columns), self.inside, self.entries)
 
+    def matrices(self, index: int, head: int) -> dict[str, Any]:
+        """The matrices of one head."""
+        entry = self.entry(index)
+        rows, columns = (self._texts[name] for name in self.places[index])
+        return matrices(entry, head, (rows, columns), self.inside, self.entries)
+
+    def why(self, index: int, head: int, token: int, key: int | None, minus: int | None) -> dict[str, Any]:
+        """Why a head looks at a key (None: that of the largest weight), and not at another: its score as a sum."""
+        if self.inside is None:
+            raise InputError("the page takes models of regard's own apart. For others, ask record.why in Python.")
+        entry, (rows, columns) = self.entry(index), self.entry(index).shape[2:]
+        if head not in entry.heads or token >= rows or max(key or 0, minus or 0) >= columns:
+            raise OutOfRangeError(f"heads are {entry.heads}, tokens from 0 to {rows - 1}, keys to {columns - 1}.")
+        key = int(entry.matrix[0, head - entry.first_head, token].argmax()) if key is None else key
+        with torch.no_grad(), watch(self.inside.model) as record:
+            self.inside.model(*(torch.tensor([ids]) for ids in self.inside.ids))
+        found = record.why(token, key, layer=entry.layer, head=head, kind=entry.kind, minus=minus)
+        lists: dict[str, Sequence[Any]] = {"pairs": found.items, "query": found.query, "key": found.key}
+        listed = {name: [[term.name, term.amount] for term in terms[:_TERMS]] for name, terms in lists.items()}
+        counts = {name: len(terms) for name, terms in lists.items()}
+        return listed | {"key_token": key, "score": found.score, "counts": counts}
+
     # The map
 
     def saved(self, heads: _Heads) -> str:
@@ -355,11 +419,30 @@ class Part:
         return {"id": self.id} | self.reading.about() | ({} if self.place is None else {"part": self.place})
 
 
-def numbered(parts: list[Part]) -> list[Part]:
-    """Number the parts of a text that has several."""
+def numbered(parts: list[Part], sentences: Sequence[tuple[str, str]] = ()) -> list[Part]:
+    """Number the parts of a text that has several; `sentences` are their texts and translations, where known."""
+    ids = [part.id for part in parts]
     for n, part in enumerate(parts if len(parts) > 1 else ()):
-        part.place = {"index": n, "count": len(parts), "ids": [each.id for each in parts]}
+        part.place = {"index": n, "ids": ids, "sentences": sentences}
     return parts
+
+
+def joined(parts: Sequence[Sequence[Entry]]) -> list[Entry]:
+    """The entries of a text from those of its sentences, which do not look at each other: blocks on the diagonal."""
+    entries = []
+    for each in zip(*parts, strict=True):
+        calls = [entry.call for entry in each if entry.call is not None]
+        query, key = (torch.cat([getattr(call, side) for call in calls], 2) for side in ("query", "key"))
+        ids = [torch.tensor([n for n, e in enumerate(each) for _ in range(e.shape[axis])]) for axis in (2, 3)]
+        mask = documents(*ids) & causal() if each[0].kind == "decoder" else documents(*ids)
+        call = replace(calls[0], query=query, key=key, mask=mask, queries=range(len(ids[0])), keys=range(len(ids[1])))
+        sides = [[getattr(entry, side)[0] for entry in each] for side in ("tokens", "key_tokens")]
+        special = {piece for side in sides for one in side for n, piece in enumerate(one) if one.is_special(n)}
+        rows, columns = ([Tokens([piece for one in side for piece in one], tuple(special))] for side in sides)
+        shape = (1, *query.shape[1:3], key.shape[2])
+        made = replace(each[0], shape=shape, call=call, attention=call.matrix(), tokens=rows, key_tokens=columns)
+        entries.append(replace(made, ids=None, key_ids=None, real=None, real_keys=None))
+    return entries
 
 
 class Readings:

@@ -63,14 +63,13 @@ export function headSelects(about, choose) {
   };
 }
 
-/** A form; `follow(side, place, places)` is called with each place in turn, place null when there is none. */
+/** A form that searches the words that look and the words that are looked at; `follow(side, place, places)` is called with
+ *  each place in turn, and all places of its side; place is null when there is none. */
 export function findBox(feed, follow) {
-  let places = [], current = 0, asked = "";
+  let places = [], current = 0, asked = "";  // places: [side, place], rows first
   const input = element("input", {
     type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Find a word", "aria-label": "Find a word",
   });
-  const side = element("select", {"aria-label": "Where to find it", change: () => search()},
-    element("option", {value: "rows"}, "that looks"), element("option", {value: "columns"}, "that is looked at"));
   const count = element("output", {class: "map-count"});
   const step = (by, label, text) => element("button", {
     type: "button", "aria-label": label, title: label, disabled: true, click: () => go(by),
@@ -78,21 +77,23 @@ export function findBox(feed, follow) {
   const before = step(-1, "The place before", "↑"), after = step(1, "The next place", "↓");
   const form = element("form", {class: "map-find", role: "search", submit(event) {
     event.preventDefault();
-    if (`${side.value} ${input.value}` === asked && places.length) go(1);
+    if (input.value === asked && places.length) go(1);
     else search();
-  }}, input, side, before, after, count);
+  }}, input, before, after, count);
   input.addEventListener("search", () => input.value || clear());
 
   async function search() {
     const text = input.value.trim();
-    asked = `${side.value} ${input.value}`;
+    asked = input.value;
     if (!text) {
       clear();
       return;
     }
     count.textContent = "…";
-    places = await feed.find(side.value, text).catch(() => []);
-    current = 0;
+    const find = async side => (await feed.find(side, text).catch(() => [])).map(place => [side, place]);
+    const both = await Promise.all(["rows", "columns"].map(find));
+    if (asked.trim() !== text) return;
+    [places, current] = [both.flat(), 0];
     show();
   }
 
@@ -103,15 +104,17 @@ export function findBox(feed, follow) {
 
   function show() {
     before.disabled = after.disabled = places.length < 2;
-    count.textContent = places.length ? `${current + 1} of ${places.length.toLocaleString("en")}` : "not found";
-    follow(side.value, places.length ? places[current] : null, places);
+    const [side, place] = places[current] ?? ["rows", null], where = side === "rows" ? "looks" : "is looked at";
+    const counted = `${current + 1} of ${places.length.toLocaleString("en")}: ${where}`;
+    count.textContent = places.length ? counted : "not found";
+    follow(side, place, places.filter(([other]) => other === side).map(([, at]) => at));
   }
 
   function clear() {
     [places, asked] = [[], ""];
     input.value = count.textContent = "";
     before.disabled = after.disabled = true;
-    follow(side.value, null, []);
+    follow("rows", null, []);
   }
 
   return {form, clear};

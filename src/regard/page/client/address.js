@@ -1,7 +1,7 @@
 // The view as an address: the part after # holds everything that the visitor chose, so that a link restores it.
 
 const KINDS = ["encoder", "cross", "decoder"];
-const TABS = ["look", "steps", "whatif", "map"];
+const TABS = ["look", "steps", "matrices", "why", "whatif", "map"];
 
 const wholeOf = text => (/^\d{1,7}$/.test(text) ? Number(text) : null);
 const isHead = name => /^\d{1,4}\.\d{1,4}$/.test(name);
@@ -41,6 +41,8 @@ const FIELDS = {
   sinks: [null, sinks => (sinks === null ? "" : sinks ? "shown" : "aside"), text => text === "shown"],
   // {entry, head, side, token, key}: the step that is unfolded
   step: [null, step => step && [step.entry, step.head, step.side, step.token, step.key ?? []].flat().join("."), stepOf],
+  minus: [null, asText, wholeOf], // a token: why does the step look at its key, and not there?
+  book: ["", asText, text => text], // a sentence of the textbook, whose matrices are shown
   divisor: [null, value => value?.toFixed(3), text => (Number(text) > 0 && Number(text) < 1e4 ? Number(text) : null)],
   hide: [[], tokens => tokens.join("-"), text => listed(text, wholeOf)], // hidden tokens of the source
   off: [[], names => names.join("-"), text => text.split("-").filter(isHead)], // heads that are switched off

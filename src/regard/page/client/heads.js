@@ -5,11 +5,20 @@ import {colourTable} from "./colour.js";
 import {asPercent, button, make, roving, themeNow} from "./ui.js";
 
 const KIND_NAMES = {encoder: "Encoder", cross: "Cross", decoder: "Decoder"};
+
 const KIND_HINTS = {
-  encoder: "The words of the source look at each other.",
-  cross: "Each written word looks at the words of the source.",
-  decoder: "Each word looks at the words before it.",
+  encoder: "Words of the source look at each other: the encoder.",
+  cross: "Each written word looks at the source: cross-attention.",
+  decoder: "Each written word looks at the ones before it: the decoder.",
+  own: "The words of the text look at each other.",
+  before: "Each word looks at itself and the words before it.",
 };
+
+/** What looks at what in a kind of attention. */
+export function hintOf(reading, kind) {
+  const alone = kind === "decoder" ? "before" : "own";
+  return KIND_HINTS[reading.sides.target ? kind : alone];
+}
 const LARGEST = 48; // cells of a thumbnail on a side
 
 /** The panel of heads in `root`; `point(name or null)` is called when a head is pointed at. */
@@ -19,10 +28,14 @@ export function openHeads(root, app, point) {
   const grid = make("div", {class: "grid", role: "group", "aria-label": "Heads"});
   const said = make("p", {class: "quiet head-said"});
   const hint = make("p", {class: "quiet"});
-  root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said);
+  const definitions = make("dl");
+  const summary = make("summary", {}, "What do the names of heads mean?");
+  const meanings = make("details", {class: "meaning quiet"}, summary, definitions);
+  root.append(make("h2", {}, "Heads"), switcher, hint, presets, grid, said, meanings);
   const fetched = new Map(); // promises of the numbers behind thumbnails, by their address
   let buttons = [];
   let across = 1;
+  let shown = ""; // the kind of attention whose heads are listed: the chosen kind, or that of the word under the pointer
   const stops = roving(grid, () => buttons, () => across);
   grid.addEventListener("pointerleave", () => point(null));
   grid.addEventListener("focusout", event => grid.contains(event.relatedTarget) || (point(null), say(null)));
@@ -43,14 +56,14 @@ export function openHeads(root, app, point) {
 
   /** Choose one head if all were chosen; otherwise add it to the choice or remove it. */
   function toggle(name) {
-    const {kind} = app.state;
+    const kind = shown;
     if (!app.state.heads[kind]) return choose(kind, [name]);
     const now = chosen(kind);
     choose(kind, now.includes(name) ? now.filter(one => one !== name) : [...now, name]);
   }
 
   function toggleLayer(entry) {
-    const {kind} = app.state;
+    const kind = shown;
     const mine = app.reading.entries[entry].heads.map(head => headName(entry, head));
     const now = app.state.heads[kind] ? chosen(kind) : [];
     const whole = mine.every(name => now.includes(name));
@@ -58,7 +71,7 @@ export function openHeads(root, app, point) {
   }
 
   function build() {
-    const {kind} = app.state;
+    const kind = shown;
     const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
     across = Math.max(...rows.map(([entry]) => entry.heads.length));
     grid.style.setProperty("--across", String(across));
@@ -76,8 +89,7 @@ export function openHeads(root, app, point) {
       }),
     );
     stops.reset();
-    hint.textContent =
-      kindsOf(app.reading).length > 1 || kind !== "encoder" ? KIND_HINTS[kind] : "The words look at each other.";
+    hint.textContent = hintOf(app.reading, kind);
     const focused = switcher.contains(document.activeElement);
     switcher.replaceChildren(kindSwitch(app, kind, one => app.change({kind: one, word: fitting(one), to: null})));
     if (focused) switcher.querySelector('[aria-checked="true"]').focus();
@@ -102,7 +114,14 @@ export function openHeads(root, app, point) {
       focus: event => event.target.matches(":focus-visible") && (point(name), say(name)),
       click: () => (point(null), toggle(name)), // show the chosen heads, not the head under the pointer
     };
-    return button({...attributes, ...listeners}, canvas, make("span", {class: "role"}, roleOf(app.reading, name)));
+    const role = roleOf(app.reading, name).replace("(a ", "(a\u00a0");
+    return button({...attributes, ...listeners}, canvas, make("span", {class: "role"}, role));
+  }
+
+  /** What a role means, as the server defines it. */
+  function meaningOf(role, before = " – ") {
+    const meant = app.about.roles[role] ?? app.about.roles[role.slice(role.indexOf("("))];
+    return meant ? before + meant : "";
   }
 
   function say(name) {
@@ -113,12 +132,13 @@ export function openHeads(root, app, point) {
     const [n, head] = headOf(name);
     const entry = app.reading.entries[n];
     const weight = entry.weights[entry.heads.indexOf(head)];
-    said.textContent = headTitle(app.reading, name) + (weight ? `, ${asPercent(weight)} of its attention` : "");
+    const meant = meaningOf(roleOf(app.reading, name));
+    said.textContent = headTitle(app.reading, name) + (weight ? `, ${asPercent(weight)} of its attention` : "") + meant;
   }
 
   /** Mark the chosen heads. */
   function mark() {
-    const {kind} = app.state;
+    const kind = shown;
     const names = new Set(chosen(kind));
     for (const button of buttons) button.setAttribute("aria-pressed", String(names.has(button.dataset.head)));
     const all = headsOf(app.reading, kind);
@@ -132,7 +152,9 @@ export function openHeads(root, app, point) {
     const at = presets.contains(document.activeElement) ? [...presets.children].indexOf(document.activeElement) : -1;
     const groups = [[`all ${all.length}`, all], ["none", []]];
     groups.push(...roles.map(([role, names]) => [`${role} · ${names.length}`, names]));
-    presets.replaceChildren(...groups.map(([label, names]) => pill(label, names)));
+    presets.replaceChildren(...groups.map(([label, wanted]) => pill(label, wanted)));
+    const listed = [...byRole.keys()].map(role => [make("dt", {}, role), make("dd", {}, meaningOf(role, ""))]);
+    definitions.replaceChildren(...listed.flat());
     presets.children[at]?.focus();
     grid.classList.toggle("all", names.size === all.length);
     say(null);
@@ -165,9 +187,15 @@ export function openHeads(root, app, point) {
     chooseAll: kind => choose(kind, null),
     onReading() {
       fetched.clear();
+      shown = "";
+    },
+    /** List the heads of a kind. */
+    show(kind) {
+      if (kind === shown) return;
+      shown = root.dataset.kind = kind;
       build();
     },
-    update: () => (grid.dataset.kind === app.state.kind ? mark() : build(), (grid.dataset.kind = app.state.kind)),
+    mark,
     paint,
   };
 }
@@ -188,6 +216,28 @@ export function headTitle(reading, name) {
 /** The name of a kind of attention in a sentence. */
 export function kindInWords(kind) {
   return kind === "cross" ? "cross-attention" : kind;
+}
+
+/** A button for each head of some kinds, a row for each layer; `click(name)` gets a head, and `after(n)` may give more at
+ *  the end of the row of entry n. */
+export function headGrid(app, kinds, click, after = () => null) {
+  const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => kinds.includes(entry.kind));
+  const title = kinds.map(kindInWords).join(" and ");
+  const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${title}`});
+  for (const [{heads, layer, kind}, n] of rows) {
+    const buttons = heads.map(head => {
+      const name = headName(n, head);
+      const label = headTitle(app.reading, name);
+      const named = {"data-kind": kind, "data-head": name, "aria-label": label, title: label};
+      return button({class: "off-head", tabindex: -1, ...named, click: () => click(name)});
+    });
+    const which = kinds.length > 1 ? (kind === "cross" ? " cross" : " self") : "";
+    const number = make("span", {class: "quiet", "aria-hidden": "true"}, `${layer}${which}`);
+    grid.append(make("div", {class: "off-row"}, number, ...buttons, after(n)));
+  }
+  const buttons = [...grid.querySelectorAll("button")];
+  roving(grid, () => buttons, () => rows[0][0].heads.length).reset();
+  return make("div", {}, make("h3", {class: "side-name"}, title), grid);
 }
 
 /** Radio buttons for the kinds of attention of a reading. */

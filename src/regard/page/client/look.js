@@ -1,9 +1,9 @@
 // "Look": the words and their lines, what a word looks at in numbers, and the heads whose attention is shown.
 
 import {headOf, headsOf, kindsOf, setsAside} from "./api.js";
-import {kindInWords, openHeads} from "./heads.js";
+import {hintOf, kindInWords, openHeads} from "./heads.js";
 import {Stage, unitsOf} from "./stage.js";
-import {asPercent, button, counted, later, make, shownWord} from "./ui.js";
+import {asPercent, button, counted, later, make, meaning, shownWord} from "./ui.js";
 
 const MOST_WORDS = 300; // of a side, at most; the map shows texts of any length
 const OVERVIEW = 0.12; // the smallest weight that is drawn while no word is chosen
@@ -90,7 +90,7 @@ export function openLook(root, app) {
       return;
     }
     const by = word ? lookedAtBy(word) : [];
-    root.dataset.kind = app.state.kind;
+    heads.show(kind);
     stage.draw([...(lines ?? []), ...by], word, kind, looks?.aside ?? []);
     stage.press(pinned());
     const tied = app.state.to !== null && word && word === pinned() && unitAt(kind, app.state.to);
@@ -126,32 +126,25 @@ export function openLook(root, app) {
     const asides = {};
     if (typeof reading.confidence === "number" && reading.sides.target) {
       const said = `confidence ${asPercent(Math.round(100 * reading.confidence) / 100)}`;
-      asides.target = make("span", {class: "quiet", title: "How probable it is that the translation is right"}, said);
+      asides.target = meaning("confidence", said);
     }
     stage.build(unitsOf(reading, from, MOST_WORDS), {...names, langs: {source: codes[0], target: codes[1]}}, asides);
   }
 
   function showNotes() {
-    const {part, sides, note} = app.reading;
-    const turn = (said, [before, next], hasBefore, hasNext, by) => {
-      const link = {class: "link"};
-      const back = button({...link, disabled: !hasBefore, "aria-label": before, click: () => by(-1)}, "‹ before");
-      const on = button({...link, disabled: !hasNext, "aria-label": next, click: () => by(1)}, "next ›");
-      notes.append(` ${said} `, back, " ", on);
-    };
+    const {sides, note} = app.reading;
     notes.replaceChildren(note);
-    if (part) {
-      const said = `${app.about.task === "record" ? "Text" : "Sentence"} ${part.index + 1} of ${part.count}`;
-      const names = ["The sentence before", "The next sentence"];
-      turn(said, names, part.index > 0, part.index + 1 < part.count, by => app.openPart(part.index + by));
-    }
     const count = Math.max(...[sides.source, sides.target].map(side => side?.words?.length ?? side?.count ?? 0));
-    if (count > MOST_WORDS && stage.units.length) {
-      const last = Math.min(from + MOST_WORDS, count);
-      const said = `Words ${from + 1}–${last} of ${count.toLocaleString("en")}; the map shows them all.`;
-      const move = by => ((from = Math.max(from + by * MOST_WORDS, 0)), build(), showNotes());
-      turn(said, ["Words before these", "Words after these"], from > 0, last < count, move);
-    }
+    if (count <= MOST_WORDS || !stage.units.length) return;
+    const last = Math.min(from + MOST_WORDS, count);
+    const move = by => ((from = Math.max(from + by * MOST_WORDS, 0)), build(), showNotes());
+    const turn = (by, disabled, label, text) =>
+      button({class: "link", disabled, "aria-label": label, click: () => move(by)}, text);
+    notes.append(
+      ` Words ${from + 1}–${last} of ${count.toLocaleString("en")}; the map shows them all. `,
+      turn(-1, from === 0, "Words before these", "‹ before"),
+      turn(1, last >= count, "Words after these", "next ›"),
+    );
   }
 
   /** Choose the head that looks most from the word of an address to its other word. */
@@ -177,7 +170,7 @@ export function openLook(root, app) {
       build();
       showNotes();
       if (stage.units.length) draw();
-      else panel.showLong(app.reading.sides.source?.count ?? 0);
+      else (heads.show(app.state.kind), panel.showLong(app.reading.sides.source?.count ?? 0));
     },
     preview(text, written) {
       stage.root.classList.toggle("waiting", Boolean(text));
@@ -186,7 +179,7 @@ export function openLook(root, app) {
       else stage.preview("target", written);
     },
     update(patch) {
-      if ("kind" in patch || "heads" in patch) heads.update();
+      if ("heads" in patch) heads.mark();
       if ("kind" in patch) stage.layout();
       else draw();
     },
@@ -199,13 +192,6 @@ export function openLook(root, app) {
 const LISTED = 6; // words of an answer
 const SPOKEN = 4; // words of an answer that a screen reader speaks
 const RANKED = 4; // heads of a ranking
-const LEGEND = {
-  encoder: "Words of the source look at each other: the encoder.",
-  cross: "Each written word looks at the source: cross-attention.",
-  decoder: "Each written word looks at the ones before it: the decoder.",
-  own: "The words of the text look at each other.",
-};
-
 /** The place of a word: {side, token}. */
 function placeOfUnit(unit) {
   return {side: unit.side, token: unit.range[0]};
@@ -237,6 +223,7 @@ function openPanel(app) {
     element.replaceChildren(
       title,
       quiet(through),
+      ...(isOpening(word, names) ? [quiet(app.opened.why)] : []),
       make("ol", {class: "bars", "data-kind": kind}, ...rows),
       ...sinksNote(names, looks),
       ...(tied ? [ranking(word, kind, tied)] : []),
@@ -247,9 +234,14 @@ function openPanel(app) {
     speak(`${word.text}${verb} ${said.join(", ")}. ${through}.`);
   }
 
+  /** Whether the text opened on this word, with these heads. */
+  function isOpening({side, range}, names) {
+    const {word, heads} = app.opened ?? {};
+    return word?.side === side && word.token === range[0] && String(names) === String(Object.values(heads));
+  }
+
   function legend(count, through) {
-    const said = kind => LEGEND[app.reading.sides.target ? kind : "own"];
-    const kinds = kindsOf(app.reading).map(kind => make("li", {"data-kind": kind}, said(kind)));
+    const kinds = kindsOf(app.reading).map(kind => make("li", {"data-kind": kind}, hintOf(app.reading, kind)));
     const how = "Point at a word to see what it looks at. Choose it to keep it; Esc lets it go.";
     const drawn = app.answers.dense ? `Faint lines: ${through}.` : `Of ${through}.`;
     const lines = quiet(count ? drawn : "No head is chosen.");
@@ -290,7 +282,8 @@ function openPanel(app) {
     const change = event => app.change({sinks: !event.target.checked});
     const box = make("input", {type: "checkbox", checked: set, change});
     const said = make("span", {class: "quiet"}, set ? shares : "Attention sinks are shown like any word.");
-    return [make("div", {class: "aside-note"}, make("label", {}, box, " Set sinks aside"), said)];
+    const label = make("label", {}, box, " Set sinks aside");
+    return [make("div", {class: "aside-note"}, label, said, meaning("sink", "What is a sink?"))];
   }
 
   /** The heads that look most from one word to the word that it is tied to. */

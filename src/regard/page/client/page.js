@@ -1,23 +1,24 @@
-// The page of `regard serve`: a visitor types a text, the server reads it, and four views show the reading. The choices of
+// The page of `regard serve`: a visitor types a text, the server reads it, and six views show the reading. The choices of
 // the visitor are one plain object, `state`; `change` alters it, updates the views, and writes the address.
 
 import {freshState, hashOf, stateOf} from "./address.js";
 import {Answers, ApiError, getJson, headName, kindsOf, postRead} from "./api.js";
 import {openLook} from "./look.js";
 import {openMapTab} from "./map_tab.js";
+import {openMatrices} from "./matrices.js";
 import {saveMenu} from "./save.js";
 import {openSteps} from "./steps.js";
-import {button, later, make, roving, themeNow} from "./ui.js";
+import {asPercent, button, later, make, roving, themeNow} from "./ui.js";
 import {openWhatIf} from "./whatif.js";
+import {openWhy} from "./why.js";
 
 const FIRST = "A dog ate the food because it was hungry."; // the textbook's sentence
-let fromExample = !location.hash; // the text is an example, and the visitor has chosen no word or head of it
 const PAUSE = 350; // milliseconds after the last key until a text is read
 
 const MOST_HIGH = 160; // pixels of the text field before it scrolls
 
 const byId = name => document.getElementById(name);
-const TAB_NAMES = ["look", "steps", "whatif", "map"];
+const TAB_NAMES = ["look", "steps", "matrices", "why", "whatif", "map"];
 
 /** Every view gets this: the state, the reading, the answers about it, and the functions that change them. */
 const app = {
@@ -29,12 +30,15 @@ const app = {
   openPart,
   trouble: showTrouble,
   writeAddress: () => writeAddress.now(),
+  opened: null, // the word and the heads that a text opened on, and why: {word, heads, why}
   views: {},
 };
 
+let coming = []; // the sentences that have arrived, each with its translation
 let running = null; // the AbortController of the text that is being read
 
 function change(patch, {history: kept = false} = {}) {
+  if (kept) writeAddress.now(); // what was chosen before, to which the visitor may go back
   Object.assign(app.state, patch);
   if ("tab" in patch) showTab();
   for (const [name, view] of Object.entries(app.views)) if (name === app.state.tab) view.update(patch);
@@ -58,10 +62,11 @@ async function read() {
   const {characters} = app.about.limits;
   if (text.length > characters) {
     const [most, count] = [characters, text.length].map(number => number.toLocaleString("en"));
-    showTrouble(new ApiError(`a text has at most ${most} characters. This one has ${count}: give a part of it.`));
+    fail(new ApiError(`a text has at most ${most} characters. This one has ${count}: give a part of it.`));
   }
   if (!text.trim() || text.length > characters) return;
   const mine = (running = new AbortController());
+  coming = [];
   showTrouble(null);
   byId("progress").hidden = false;
   byId("progress").removeAttribute("value");
@@ -74,8 +79,7 @@ async function read() {
     if (mine === running) await take(reading, mine);
   } catch (error) {
     if (error.name === "AbortError" || mine !== running) return;
-    showTrouble(error);
-    app.views.look.preview("", "");
+    fail(error);
   } finally {
     if (mine === running) {
       running = null;
@@ -84,9 +88,21 @@ async function read() {
   }
 }
 
+/** Show an error, and nothing of the text before. */
+function fail(error) {
+  app.reading = null;
+  byId("status").textContent = document.title = "regard";
+  showSentences([], -1);
+  showTrouble(error);
+}
+
 function onEvent(event, mine) {
   if (mine !== running) return;
   if (event.written !== undefined) app.views.look.preview(app.state.text, event.written);
+  if (event.sentence) {
+    coming.push(event.sentence);
+    if (coming.length > 1) showSentences(coming, -1);
+  }
   if (event.progress) byId("status").textContent = event.progress;
   if (event.share) byId("progress").value = event.share;
 }
@@ -95,12 +111,19 @@ function onEvent(event, mine) {
 async function take(reading, mine = running) {
   const {state, views} = app;
   app.reading = reading;
+  document.body.classList.remove("empty");
+  const {ids = [], index = 0, sentences = []} = reading.part ?? {};
+  showSentences(
+    ids.map((_, n) => sentences[n] ?? [sentences.length ? "The whole text, on one map" : `Text ${n + 1}`, ""]),
+    index,
+  );
   app.answers = new Answers(reading, app.about.limits.dense, () => views.look.draw(), showTrouble);
   state.part = reading.part?.index ?? 0;
+  const isOwn = Object.keys(state.heads).length && state.heads !== app.opened?.heads; // heads that the visitor chose
+  const isOpen = state.word || isOwn || (state.kind && !app.opened);
   const kinds = kindsOf(reading);
   if (!kinds.includes(state.kind)) state.kind = kinds.includes("cross") ? "cross" : kinds[0];
-  if (fromExample && !state.word) firstStory(reading);
-  fromExample = false;
+  if (!isOpen) openTelling(reading);
   await views.look.tieFirst();
   if (mine !== running) return;
   for (const view of Object.values(views)) view.onReading();
@@ -109,11 +132,34 @@ async function take(reading, mine = running) {
   writeAddress();
 }
 
-/** Another sentence of a text that was split. */
+/** List the sentences of a text, each with its translation, to look into one; `now` is the one that is shown. */
+function showSentences(sentences, now) {
+  const list = byId("sentences");
+  byId("copy").hidden = !app.reading?.written && !coming.length;
+  list.hidden = !sentences.length;
+  list.replaceChildren(
+    ...sentences.map(([source, written], n) => {
+      const texts = [source, written].map((text, side) => make("span", {lang: written && app.codes[side]}, text));
+      const choice = {"aria-current": String(n === now), disabled: now < 0, click: () => openPart(n)};
+      return make("li", {}, button(choice, ...texts));
+    }),
+  );
+}
+
+async function copyWritten() {
+  const text = app.reading.part?.sentences?.map(([, written]) => written).join("\n") || app.reading.written;
+  await navigator.clipboard?.writeText(text);
+  byId("copy").textContent = navigator.clipboard ? "Copied" : "Copy it from the text";
+  setTimeout(() => (byId("copy").textContent = "Copy the translation"), 2000);
+}
+
+/** Another sentence of a text that was split, or the whole text. */
 async function openPart(part) {
-  Object.assign(app.state, {part, word: null, to: null, step: null, hide: [], map: ""});
+  Object.assign(app.state, {part, word: null, to: null, step: null, minus: null, hide: [], map: ""});
+  const {ids, sentences} = app.reading.part;
+  if (part === sentences.length && part) return read(); // the whole text is seen sentence by sentence
   try {
-    await take(await getJson(`/api/reading/${encodeURIComponent(app.reading.part.ids[part])}`));
+    await take(await getJson(`/api/reading/${encodeURIComponent(ids[part])}`));
   } catch (error) {
     if (error.status === 404)
       await read(); // the server does not keep it any more
@@ -121,14 +167,24 @@ async function openPart(part) {
   }
 }
 
-/** An example opens with what "it" looks at, in the head that was taught what it stands for. */
-function firstStory(reading) {
-  const it = (reading.sides.source?.words ?? []).find(word => word[0] === "it");
+/** Open a text on its most telling word and head: "it" in a head that was taught what it stands for or, by the rule of the
+ *  server, the pair of words that stands out most. */
+function openTelling(reading) {
   const [taught] = app.about.heads;
+  const it = taught && (reading.sides.source?.words ?? []).find(([word]) => word.toLowerCase() === "it");
   const entry = reading.entries.findIndex(one => one.kind === "encoder" && one.layer === taught?.layer);
-  if (!it || entry < 0) return;
-  const heads = {encoder: [headName(entry, taught.head)]};
-  Object.assign(app.state, {word: {side: "source", token: it[1]}, kind: "encoder", heads});
+  const telling = it && entry >= 0 ? {entry, head: taught.head, token: it[1]} : reading.telling;
+  Object.assign(app.state, {heads: {}, word: null});
+  if (!telling) return;
+  const {kind, rows} = reading.entries[telling.entry];
+  const rule = "Opened on the two words, at least two apart, whose link stands out most in any head:";
+  const why =
+    telling.others === undefined
+      ? `Opened on this head because it was taught ${taught.name}.`
+      : `${rule} ${asPercent(telling.weight)}, where the other words give ${asPercent(telling.others)} on average.`;
+  const opened = {word: {side: rows, token: telling.token}, heads: {[kind]: [headName(telling.entry, telling.head)]}};
+  Object.assign(app.state, {kind, ...opened});
+  app.opened = {...opened, why};
 }
 
 const readSoon = later(() => read(), PAUSE);
@@ -136,7 +192,7 @@ const readSoon = later(() => read(), PAUSE);
 function typed(text, soon) {
   readSoon.cancel();
   if (app.state.to !== null) app.state.heads = {}; // they were chosen for two words of the old text
-  Object.assign(app.state, {text, part: 0, word: null, to: null, step: null, hide: [], map: ""});
+  Object.assign(app.state, {text, part: 0, word: null, to: null, step: null, minus: null, hide: [], map: ""});
   if (soon) readSoon();
   else read();
 }
@@ -153,6 +209,7 @@ function showTrouble(error) {
   }
   const box = byId("trouble");
   box.hidden = !error;
+  document.body.classList.toggle("empty", !app.reading);
   box.replaceChildren();
   if (!error) return;
   const known = error instanceof ApiError;
@@ -184,30 +241,52 @@ function setUpTabs() {
   }
 }
 
+function stored(method, ...values) {
+  try {
+    return localStorage[method](...values);
+  } catch {
+    return null; // storage may be switched off: a choice lasts as long as the page
+  }
+}
+
 function setUpTheme() {
   const button = byId("theme");
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const stored = (method, ...value) => {
-    try {
-      return localStorage[method]("regard-theme", ...value);
-    } catch {
-      return null; // storage may be switched off: the choice lasts as long as the page
-    }
-  };
-  let chosen = stored("getItem");
+  let chosen = stored("getItem", "regard-theme");
   if (!["light", "dark"].includes(chosen)) chosen = "";
-  const show = () => {
-    if (chosen) document.documentElement.dataset.theme = chosen;
-    button.setAttribute("aria-pressed", String(themeNow() === "dark"));
+  const paint = theme => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
     for (const view of Object.values(app.views)) view.onTheme?.();
   };
+  const show = () => {
+    paint(chosen);
+    button.setAttribute("aria-pressed", String(themeNow() === "dark"));
+  };
+  addEventListener("beforeprint", () => paint("light"));
+  addEventListener("afterprint", show);
   button.addEventListener("click", () => {
     chosen = button.getAttribute("aria-pressed") === "true" ? "light" : "dark";
-    stored("setItem", chosen);
+    stored("setItem", "regard-theme", chosen);
     show();
   });
   dark.addEventListener("change", show);
   show();
+}
+
+/** Three steps for a first minute, which are ticked as they are done, until the visitor closes them. */
+function setUpGuide() {
+  const guide = byId("guide");
+  guide.hidden = app.about.task === "record" || stored("getItem", "regard-guide") === "closed";
+  byId("guide-close").addEventListener("click", () => {
+    guide.hidden = true;
+    stored("setItem", "regard-guide", "closed");
+  });
+  const done = name => () => guide.querySelector(`[data-done="${name}"]`).classList.add("done");
+  byId("look").addEventListener("pointerover", event => event.target.closest(".word") && done("hover")());
+  byId("tab-steps").addEventListener("click", done("unfold"));
+  byId("look").addEventListener("click", event => event.target.closest(".unfold") && done("unfold")());
+  byId("text").addEventListener("input", done("change"));
 }
 
 function setUpForm() {
@@ -250,8 +329,7 @@ function setUpForm() {
 }
 
 function openExample(text) {
-  fromExample = true;
-  app.state.heads = {};
+  Object.assign(app.state, {heads: {}, kind: ""});
   app.fill(text);
   typed(text, false);
 }
@@ -270,11 +348,16 @@ async function start() {
   setUpForm();
   app.views.look = openLook(byId("look"), app);
   app.views.steps = openSteps(byId("steps"), app);
+  app.views.matrices = openMatrices(byId("matrices"), app);
+  app.views.why = openWhy(byId("why"), app);
   app.views.whatif = openWhatIf(byId("whatif"), app);
   app.views.map = openMapTab(byId("map"), app);
   setUpTheme();
+  setUpGuide();
+  byId("copy").addEventListener("click", copyWritten);
   setUpTabs();
   saveMenu(app);
+  byId("tab-why").hidden = app.about.task !== "translate";
   byId("tab-whatif").hidden = app.about.task !== "translate" && app.about.task !== "generate";
   addEventListener("popstate", restore);
   await restore();

@@ -3,7 +3,7 @@
 
 import {getBlob, headsOf, query} from "./api.js";
 import {handOver} from "./elements.js";
-import {later, makeSvg} from "./ui.js";
+import {later, makeSvg, roving} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each pixel of the page
 
@@ -26,14 +26,10 @@ export function saveMenu(app) {
   });
   document.addEventListener("click", event => menu.parentElement.contains(event.target) || show(false));
   menu.addEventListener("keydown", event => {
-    const now = items.indexOf(document.activeElement);
-    const next = {ArrowDown: now + 1, ArrowUp: now - 1, Home: 0, End: items.length - 1}[event.key];
     if (event.key === "Escape" || event.key === "Tab") show(false);
     if (event.key === "Escape") button.focus();
-    if (next === undefined) return;
-    event.preventDefault();
-    items[(next + items.length) % items.length].focus();
   });
+  roving(menu, () => items);
   for (const item of items) {
     item.addEventListener("click", async () => {
       show(false);

@@ -208,7 +208,7 @@ export class Stage {
   }
 
   path({from, to, kind}) {
-    if (this.kindOfLayout === "paragraphs") return bent(middle(from), middle(to));
+    if (this.kindOfLayout === "paragraphs") return inParagraph(from, to);
     const upright = this.kindOfLayout === "rows";
     if (kind === "cross") {
       return upright
@@ -250,8 +250,12 @@ function curved(x1, y1, x2, y2, upright) {
   return `M${[x1, y1].map(n => n.toFixed(1)).join(" ")}C${[ax, ay, bx, by, x2, y2].map(n => n.toFixed(1)).join(" ")}`;
 }
 
-/** A bow between two places of a paragraph. */
-function bent([x1, y1], [x2, y2]) {
-  const lift = 14 + 0.12 * Math.hypot(x2 - x1, y2 - y1);
-  return `M${x1.toFixed(1)} ${y1.toFixed(1)}Q${((x1 + x2) / 2).toFixed(1)} ${(Math.min(y1, y2) - lift).toFixed(1)} ${x2.toFixed(1)} ${y2.toFixed(1)}`;
+/** A bow over a line of a paragraph, or a line from one line of the paragraph to another: past the words, not through. */
+function inParagraph(from, to) {
+  const [x1, x2] = [from.x + from.w / 2, to.x + to.w / 2];
+  const down = to.y - from.y;
+  if (down > from.h / 2) return curved(x1, from.y + from.h, x2, to.y, true);
+  if (down < -from.h / 2) return curved(x1, from.y, x2, to.y + to.h, true);
+  const over = from.y - 8 - 0.04 * Math.abs(x2 - x1);
+  return `M${x1.toFixed(1)} ${from.y.toFixed(1)}Q${((x1 + x2) / 2).toFixed(1)} ${over.toFixed(1)} ${x2.toFixed(1)} ${to.y.toFixed(1)}`;
 }

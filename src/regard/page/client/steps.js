@@ -1,8 +1,8 @@
 // Unfold the steps: choose a word, a layer and a head, and walk through every number there.
 
-import {getJson, kindsOf, query} from "./api.js";
-import {kindInWords} from "./heads.js";
-import {button, make, roving, shownWord} from "./ui.js";
+import {getJson, query} from "./api.js";
+import {chosenStep, openModel} from "./model.js";
+import {make, showWords} from "./ui.js";
 import {walkOf} from "./walk.js";
 
 const NEAR = 30; // words before and after the chosen word of a long text
@@ -11,36 +11,25 @@ const NEAR = 30; // words before and after the chosen word of a long text
 export function openSteps(root, app) {
   const chooser = make("div", {class: "card chooser"});
   const body = make("div", {class: "steps-body"});
-  root.append(chooser, body);
+  const model = openModel(app, () => (toFeed = true));
+  root.append(chooser, make("div", {class: "walked"}, model.element, body));
   let walk = null; // the walk on the page
   let shown = ""; // the name of its numbers
   let latest = 0;
+  let toFeed = false; // the visitor walks to the feed-forward layer
 
-  /** The step to unfold: as chosen, or the chosen word in the first chosen head, or the first word. */
-  function chosen() {
-    const {state, reading} = app;
-    const {step} = state;
-    if (step && isThere(step)) return step;
-    const kind = kindsOf(reading).includes(state.kind) ? state.kind : kindsOf(reading)[0];
-    const [name] = state.heads[kind] ?? [];
-    const [entry, head] = name ? name.split(".").map(Number) : [reading.entries.findIndex(one => one.kind === kind), 0];
-    const {rows, queries} = reading.entries[entry];
-    const token = state.word?.side === rows ? state.word.token : 0;
-    return {entry, head, side: rows, token: Math.min(token, queries - 1), key: null};
-  }
-
-  function isThere(step) {
-    const entry = app.reading.entries[step.entry];
-    return entry?.heads.includes(step.head) && entry.rows === step.side && step.token < entry.queries;
-  }
-
-  const go = patch => app.change({step: {...chosen(), ...patch}});
+  const go = patch => app.change({step: {...chosenStep(app), ...patch}});
 
   async function update() {
     if (!app.reading?.entries.length) return;
-    const step = chosen();
+    const step = model.update();
     const name = [app.reading.id, step.entry, step.head, step.token].join(" ");
-    choose(step);
+    const {rows} = app.reading.entries[step.entry];
+    const listed = app.reading.sides[rows].tokens.map((token, n) => [token, n]);
+    const near = listed.filter(([, n]) => Math.abs(n - step.token) <= NEAR);
+    const words = near.length ? near : [[`token ${step.token}`, step.token]];
+    chooser.lang = app.codes[rows === "source" ? 0 : 1] ?? "";
+    showWords(chooser, "The word to unfold", words, step.token, n => go({token: n, key: null}));
     if (name === shown) return refresh();
     const mine = ++latest;
     body.setAttribute("aria-busy", "true");
@@ -74,55 +63,10 @@ export function openSteps(root, app) {
     refresh();
   }
 
-  const refresh = () => walk?.refresh(chosen().key, app.state.divisor);
-
-  // Which word, layer and head
-
-  function choose(step) {
-    const focused = chooser.contains(document.activeElement) ? document.activeElement.dataset.choice : null;
-    chooser.replaceChildren(wordsRow(step), selects(step));
-    if (focused) chooser.querySelector(`[data-choice="${focused}"]:not([tabindex="-1"])`)?.focus();
-  }
-
-  function wordsRow(step) {
-    const entry = app.reading.entries[step.entry];
-    const side = app.reading.sides[entry.rows];
-    const tokens = side.tokens.map((token, n) => [token, n]).filter(([, n]) => Math.abs(n - step.token) <= NEAR);
-    const lang = app.codes[entry.rows === "source" ? 0 : 1] || null;
-    const row = make("div", {class: "pick-words", role: "group", "aria-label": "The word to unfold", lang});
-    for (const [token, n] of tokens.length ? tokens : [[`token ${step.token}`, step.token]]) {
-      const now = n === step.token;
-      const choice = {"data-choice": "word", "aria-pressed": String(now), tabindex: now ? 0 : -1};
-      const pick = () => go({token: n, key: null});
-      row.append(button({class: "pick", ...choice, click: pick}, make("bdi", {}, shownWord(token.trim()))));
-    }
-    roving(row, () => [...row.children]);
-    return row;
-  }
-
-  function selects(step) {
-    const {reading} = app;
-    const entry = reading.entries[step.entry];
-    const same = reading.entries.map((one, n) => [n, one]).filter(([, one]) => one.kind === entry.kind);
-    const kinds = kindsOf(reading);
-    const toKind = kind => {
-      const n = reading.entries.findIndex(one => one.kind === kind);
-      const to = reading.entries[n];
-      const token = Math.min(to.rows === step.side ? step.token : 0, to.queries - 1);
-      app.change({step: {entry: n, head: to.heads[0], side: to.rows, token, key: null}, kind});
-    };
-    const select = (label, options, value, change) => {
-      const listed = options.map(([of, text]) => make("option", {value: of, selected: of === value}, String(text)));
-      const attributes = {"data-choice": label, change: event => change(event.target.value)};
-      return make("label", {class: "quiet"}, `${label} `, make("select", attributes, ...listed));
-    };
-    const kindNames = kinds.map(kind => [kind, kindInWords(kind)]);
-    const attention = kinds.length > 1 ? select("attention", kindNames, entry.kind, toKind) : null;
-    const layers = same.map(([n, one]) => [n, one.layer]);
-    const layer = select("layer", layers, step.entry, n => go({entry: Number(n)}));
-    const heads = entry.heads.map(head => [head, head]);
-    const head = select("head", heads, step.head, number => go({head: Number(number)}));
-    return make("div", {class: "selects"}, attention, layer, head);
+  function refresh() {
+    walk?.refresh(chosenStep(app).key, app.state.divisor);
+    if (toFeed) walk?.toFeed();
+    toFeed = false;
   }
 
   return {

@@ -11,68 +11,72 @@ export function largestOf(...vectors) {
   return most || 1;
 }
 
-/** A strip. `name` names the vector; `most` is the value of the deepest colour; `part` = [start, stop] is outlined;
- *  `fade` (0 … 1) multiplies the colours; `tell(n or null)` is called when a number is pointed at. */
-export function strip(values, {name, most = largestOf(values), part = null, fade = 1, tell = null, thin = false}) {
-  const canvas = make("canvas", {width: values.length, height: 1, "aria-hidden": "true"});
+/** A strip, or a matrix of `across` columns. `name` names it; `most` is the value of the deepest colour; `part` = [start,
+ *  stop] is outlined; `fade` (0 … 1) multiplies the colours; `tell(n or null)` is called when a number is pointed at;
+ *  `said(n)` is what the pointer reads there. */
+export function strip(values, {name, across = values.length, most = largestOf(values), part = null, fade = 1, ...more}) {
+  const {tell = null, kind = "strip", said = n => `number ${n}: ${asNumber(values[n])}`} = more;
+  const down = values.length / across;
+  const canvas = make("canvas", {width: across, height: down, "aria-hidden": "true"});
   const readout = make("output", {class: "readout"});
   const cursor = make("span", {class: "cursor", hidden: true});
   const box = make(
     "div",
     {
-      class: thin ? "strip thin" : "strip",
+      class: kind,
       role: "slider",
       tabindex: 0,
       "aria-label": `${name}: ${values.length} numbers`,
       "aria-valuemin": 0,
       "aria-valuemax": values.length - 1,
       "aria-valuenow": 0,
-      "aria-valuetext": `number 0: ${asNumber(values[0])}`,
+      "aria-valuetext": said(0),
       pointermove: event => show(at(event)),
       pointerdown: event => show(at(event)),
       pointerleave: () => show(null),
       blur: () => show(null),
       keydown: event => {
-        const steps = {ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 16, PageDown: -16};
+        const row = down > 1 ? across : -1;
+        const steps = {ArrowRight: 1, ArrowUp: -row, ArrowLeft: -1, ArrowDown: row, PageUp: 16, PageDown: -16};
         const now = Number(box.getAttribute("aria-valuenow"));
         const next = event.key in steps ? now + steps[event.key] : {Home: 0, End: values.length - 1}[event.key];
         if (next === undefined) return;
         event.preventDefault();
-        show(within(next));
+        show(within(next, values.length));
       },
     },
     canvas,
     cursor,
   );
-  if (part) {
-    const frame = make("span", {class: "part"});
-    frame.style.setProperty("--start", String(part[0] / values.length));
-    frame.style.setProperty("--size", String((part[1] - part[0]) / values.length));
-    box.append(frame);
-  }
+  const place = (mark, start, size, top = 0, tall = 1) => {
+    const shares = Object.entries({start, size, top, tall});
+    for (const [key, share] of shares) mark.style.setProperty(`--${key}`, String(share));
+    return mark;
+  };
+  if (part) box.append(place(make("span", {class: "part"}), part[0] / across, (part[1] - part[0]) / across));
 
-  const within = n => Math.min(Math.max(n, 0), values.length - 1);
+  const within = (n, count) => Math.min(Math.max(Math.floor(n), 0), count - 1);
 
-  function at(event) {
-    const place = box.getBoundingClientRect();
-    return within(Math.floor(((event.clientX - place.left) / place.width) * values.length));
+  function at({clientX, clientY}) {
+    const {left, top, width, height} = box.getBoundingClientRect();
+    const row = within(((clientY - top) / height) * down, down);
+    return row * across + within(((clientX - left) / width) * across, across);
   }
 
   function show(n) {
     cursor.hidden = n === null;
-    readout.textContent = n === null ? "" : `${n}: ${asNumber(values[n])}`;
+    readout.textContent = n === null ? "" : said(n);
     if (n !== null) {
-      cursor.style.setProperty("--start", String(n / values.length));
-      cursor.style.setProperty("--size", String(1 / values.length));
+      place(cursor, (n % across) / across, 1 / across, Math.floor(n / across) / down, 1 / down);
       box.setAttribute("aria-valuenow", String(n));
-      box.setAttribute("aria-valuetext", `number ${n}: ${asNumber(values[n])}`);
+      box.setAttribute("aria-valuetext", said(n));
     }
     tell?.(n);
   }
 
   function paint() {
     const [above, below] = ["high", "negative"].map(end => colourTable(themeNow(), end));
-    const picture = new ImageData(values.length, 1);
+    const picture = new ImageData(across, down);
     for (let n = 0; n < values.length; n++) {
       const shade = 3 * Math.round(255 * Math.min((fade * Math.abs(values[n])) / most, 1));
       picture.data.set((values[n] < 0 ? below : above).subarray(shade, shade + 3), 4 * n);
@@ -86,7 +90,7 @@ export function strip(values, {name, most = largestOf(values), part = null, fade
 }
 
 /** A formula with subscripts: "x W_Q". */
-function formulaParts(text) {
+export function formulaParts(text) {
   return text.split(/(_[A-Z])/).map(part => (/^_[A-Z]$/.test(part) ? make("sub", {}, part[1]) : part));
 }
 

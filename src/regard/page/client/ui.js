@@ -81,6 +81,24 @@ export function roving(root, items, across = () => 1) {
   return {reset: (at = 0) => stop(at)};
 }
 
+/** Put words [text, number] as buttons in place of the children of `box`; `chosen` is pressed, `choose(number)` is called. */
+export function showWords(box, label, words, chosen, choose) {
+  const focused = box.contains(document.activeElement);
+  const row = make("div", {class: "pick-words", role: "group", "aria-label": label});
+  const buttons = words.map(([text, n]) => {
+    const state = {class: "pick", "aria-pressed": String(n === chosen), click: () => choose(n)};
+    return button(state, make("bdi", {}, shownWord(text.trim())));
+  });
+  row.append(...buttons);
+  box.replaceChildren(row);
+  const at = Math.max(
+    words.findIndex(([, n]) => n === chosen),
+    0,
+  );
+  roving(row, () => buttons).reset(at);
+  if (focused) buttons[at].focus();
+}
+
 /** Call `action` once, `wait` milliseconds after the last call. */
 export function later(action, wait) {
   let timer = 0;
@@ -97,4 +115,10 @@ export function themeNow() {
   return (
     document.documentElement.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")
   );
+}
+
+/** A label that unfolds what it means; the meanings stand in index.html. */
+export function meaning(term, label) {
+  const text = document.getElementById(`meaning-${term}`).textContent;
+  return make("details", {class: "meaning quiet"}, make("summary", {}, label), make("p", {}, text));
 }

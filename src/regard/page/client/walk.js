@@ -2,7 +2,7 @@
 // Each step is a section.
 
 import {dotProduct, largestOf, scaleControl, strip, vector, wholeOr} from "./strips.js";
-import {asNumber, asPercent, button, counted, make, roving, shownWord} from "./ui.js";
+import {asNumber, asPercent, button, counted, make, meaning, roving, shownWord} from "./ui.js";
 
 /** The sections of a walk. `go.to(key)` opens a dot product, `go.divide(divisor or null)` moves the scale, `go.on()`
  *  walks on into the next layer (null: there is none). Returns the elements, the functions that paint again when the theme
@@ -22,7 +22,7 @@ export function walkOf(step, numbers, entry, go) {
       return made.element;
     },
     thin: (values, options) => {
-      const made = strip(values, {...options, thin: true});
+      const made = strip(values, {...options, kind: "strip thin"});
       paints.push(made.paint);
       return made;
     },
@@ -39,6 +39,7 @@ export function walkOf(step, numbers, entry, go) {
     feedStep(walk),
     lastStep(walk),
   ].filter(Boolean);
+  let feed = null;
   const path = make("ol", {class: "path", "aria-label": "The steps"});
   const sections = steps.map(({short, title, text, parts}, n) => {
     const number = make("span", {class: "step-number", "aria-hidden": "true"}, String(n + 1));
@@ -49,6 +50,7 @@ export function walkOf(step, numbers, entry, go) {
       heading.focus({preventScroll: true});
     };
     path.append(make("li", {}, button({class: "link", click: scroll}, short)));
+    if (short === "feed-forward") feed = scroll;
     return section;
   });
   const said = numbers.missing.slice(0, 1).toUpperCase() + numbers.missing.slice(1);
@@ -56,6 +58,7 @@ export function walkOf(step, numbers, entry, go) {
   return {
     elements: [path, ...sections, ...missing],
     paints,
+    toFeed: () => feed?.(),
     refresh(key, divisor) {
       scores.open(key);
       scale.set(divisor ?? scale.own);
@@ -84,17 +87,21 @@ function inputStep({numbers, step, entry, word, shown}) {
     short: "vector",
     title: "The word as a vector",
     text: embedding ? `Its embedding, times ${asNumber(embedding.scale)}, and its position, added.` : before,
-    parts: [...parts, shown(numbers.x, {name: `x(${word})`, formula: added || ""})],
+    parts: [
+      meaning("strips", "How to read a strip"),
+      ...parts,
+      shown(numbers.x, {name: `x(${word})`, formula: added || ""}),
+    ],
   };
 }
 
 function projectionStep({numbers, own, word, most, shown}) {
-  const parts = [shown(numbers.q, {name: `q(${word})`, formula: numbers.x ? "x W_Q" : "", most})];
+  const parts = [shown(numbers.q, {name: `q(${word})`, formula: numbers.x ? numbers.formulas.q : "", most})];
   if (own === null) {
     parts.push(make("p", {class: "quiet"}, "Keys and values are those of the words that are looked at, below."));
   } else {
-    parts.push(shown(numbers.k[own], {name: `k(${word})`, formula: numbers.x ? "x W_K" : "", most}));
-    if (numbers.v) parts.push(shown(numbers.v[own], {name: `v(${word})`, formula: "x W_V"}));
+    parts.push(shown(numbers.k[own], {name: `k(${word})`, formula: numbers.x ? numbers.formulas.k : "", most}));
+    if (numbers.v) parts.push(shown(numbers.v[own], {name: `v(${word})`, formula: numbers.formulas.v}));
   }
   return {
     short: "q, k, v",
@@ -163,7 +170,7 @@ function scaleSteps({numbers}, scale) {
       short: "softmax",
       title: "Softmax: scores become shares",
       text: "e to the power of each score, divided by the sum of all: shares that add up to 100 %.",
-      parts: [scale.table],
+      parts: [meaning("ticks", "What is the tick on a bar?"), scale.table],
     },
   ];
 }
@@ -192,7 +199,7 @@ function sumStep({numbers, names, word, shown, thin}, scale) {
     moved.hidden = own;
     if (own) return;
     const sum = output.map((_, d) => shares.reduce((total, share, n) => total + share * v[n][d], 0));
-    const would = strip(sum, {name: `z(${word}) with this divisor`, most: largestOf(output), thin: true});
+    const would = strip(sum, {name: `z(${word}) with this divisor`, most: largestOf(output), kind: "strip thin"});
     moved.replaceChildren("With the divisor above, z would be:", would.box);
   });
   return {
@@ -207,19 +214,18 @@ function joinStep({numbers, entry, step, shown}) {
   const {joined, output, formulas} = numbers;
   if (!joined) return null;
   const start = entry.heads.indexOf(step.head) * output.length;
-  const later = {projected: "mixed", residual: "with the word itself", normed: "normed"};
   return {
     short: "heads joined",
     title: "Heads joined",
     text:
       `All ${Math.round(joined.length / output.length)} heads stand side by side; this one is outlined. One more matrix ` +
-      "mixes them, and the word itself is added.",
-    parts: [
-      shown(joined, {name: "z of all heads", part: [start, start + output.length]}),
-      ...Object.entries(later)
-        .filter(([field]) => numbers[field])
-        .map(([field, name]) => shown(numbers[field], {name, formula: formulas[field]})),
-    ],
+      "mixes them, and the word itself is added: the residual connection, past which nothing is lost.",
+    parts: ["joined", "projected", "residual", "normed"]
+      .filter(name => numbers[name])
+      .map(name => {
+        const part = name === "joined" ? [start, start + output.length] : null;
+        return shown(numbers[name], {name, formula: formulas[name], part});
+      }),
   };
 }
 

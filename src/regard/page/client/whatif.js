@@ -1,7 +1,7 @@
 // What if: hide a word from the model or switch heads off, read the text again, and compare the two translations.
 
-import {headName, headOf, kindsOf, postRead} from "./api.js";
-import {headTitle, kindInWords} from "./heads.js";
+import {headOf, kindsOf, postRead} from "./api.js";
+import {headGrid} from "./heads.js";
 import {asPercent, button, counted, later, make, roving, shownWord} from "./ui.js";
 
 /** The words of b, by the longest common subsequence with a: [[word, whether it is new]]. */
@@ -55,30 +55,9 @@ export function openWhatIf(root, app) {
         return button({...attributes, click: () => toggleWord(start, stop)}, make("bdi", {}, shownWord(text)));
       }),
     );
-    grids.replaceChildren(...kindsOf(app.reading).map(gridOf));
+    grids.replaceChildren(...kindsOf(app.reading).map(kind => headGrid(app, [kind], toggleHead)));
     before.lang = after.lang = app.codes[1] ?? "";
     done = "";
-  }
-
-  /** A button for each head of a kind, a row for each layer. */
-  function gridOf(kind) {
-    const rows = app.reading.entries.map((entry, n) => [entry, n]).filter(([entry]) => entry.kind === kind);
-    const grid = make("div", {class: "off-grid", role: "group", "aria-label": `Heads of the ${kindInWords(kind)}`});
-    for (const [entry, n] of rows) {
-      const heads = entry.heads.map(head => {
-        const name = headName(n, head);
-        const label = headTitle(app.reading, name);
-        const named = {"data-kind": kind, "data-head": name, "aria-label": label, title: label};
-        return button({class: "off-head", tabindex: -1, ...named, click: () => toggleHead(name)});
-      });
-      const layer = make("span", {class: "quiet", "aria-hidden": "true"}, String(entry.layer));
-      grid.append(make("div", {class: "off-row"}, layer, ...heads));
-    }
-    const buttons = [...grid.querySelectorAll("button")];
-    if (buttons.length) buttons[0].tabIndex = 0;
-    const across = Math.max(...rows.map(([entry]) => entry.heads.length));
-    roving(grid, () => buttons, () => across);
-    return make("div", {}, make("h3", {class: "side-name"}, kindInWords(kind)), grid);
   }
 
   function toggleWord(start, stop) {

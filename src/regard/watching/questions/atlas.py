@@ -1,22 +1,10 @@
 """`Atlas`: what every head does, in a role of a few words and in numbers, from one watched pass.
 
 The role of a head is measured on at most 32 of its rows, evenly spaced: rows that see at least three keys. The weight
-of a role is the mean over these rows of what they give to its keys. The roles:
-
-all alike        the entropy of the rows is at least 95 % of the largest possible, the logarithm of the keys they see
-</s> (a sink)    an attention sink (see sinks.py), by its name; a sink at the first place is called "first token"
-first token      the first key
-previous token, next token, itself      the keys one before, one after and at the place of the row
-same word        other places of the same token, over the rows that have one
-after same word  the token after the last earlier place of the same token (induction), over the rows that have one
-punctuation      tokens without a letter or a digit
-nearby tokens    up to three places away on either side; at least 80 %
-one at a time    the largest weight of each row; at least 60 %
-local, global    two thirds of what does not go to the first token go to the tokens around, or further away
-too short to tell, mixed      no row sees three keys; none of these
+of a role is the mean over these rows of what they give to its keys. `ROLES` defines the roles.
 
 A head has the role of the largest weight that is at least 40 %, and at least twice what attention of equal weights
-would give to the same keys; of equal weights, the first in this list. The last five roles are only for heads without
+would give to the same keys; of equal weights, the first in `ROLES`. The last five roles are only for heads without
 another role. In cross-attention, rows and keys are different texts, so no role compares their places.
 
 The numbers of self-attention are means over the tokens from the second on, as in `Record.scores`:
@@ -58,6 +46,23 @@ from regard.watching.questions.sinks import Aside, find_sinks, named
 from regard.watching.record.entries import Entry, shown
 from regard.watching.record.tokens import Place
 
+ROLES = {
+    "all alike": "nearly equal weights: the entropy of the rows is at least 95 % of the largest possible",
+    "(a sink)": "an attention sink: a token on which weight rests that the other words do not need",
+    "first token": "the first token of the text",
+    "previous token": "the token before the one that looks",
+    "next token": "the token after the one that looks",
+    "itself": "the token that looks",
+    "same word": "other places of the same token, over the tokens that have one",
+    "after same word": "what came after the last earlier place of the same token (induction), where there is one",
+    "punctuation": "tokens without a letter or a digit",
+    "nearby tokens": "up to three places away on either side; at least 80 %",
+    "one at a time": "one token that is another for each row: the mean of the largest weights is at least 60 %",
+    "local": "two thirds of what does not go to the first token go to the tokens around",
+    "global": "two thirds of what does not go to the first token go further away",
+    "too short to tell": "no token sees three tokens",
+    "mixed": "none of these has enough weight",
+}  # keys whose weight each role measures; a sink has its name before "(a sink)", or is the "first token"
 _AT_ONCE = 1 << 24  # weights computed at once
 _SAMPLED, _KEYS = 32, 3  # rows that a role is measured on; keys that such a row must see
 _EVEN, _LEAST, _WIDE, _ONE, _TIMES_EQUAL = 0.95, 0.4, 0.8, 0.6, 2.0
