@@ -345,6 +345,25 @@ class TestAlarms:
         assert re.search(r"! step 2, layer00/head00: logits up to \d+\. Kimi K2", str(monitor))
 
 
+class Gated(Block):
+    """Changes what the attention returned in place."""
+
+    def forward(self, x):
+        q, k, v = self.project(self.norm(x)).unflatten(-1, (3, 2, 8)).movedim(-3, 0).transpose(2, 3).unbind(0)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + mixed.mul_(0.5).transpose(1, 2).flatten(2)
+
+
+def test_a_model_may_change_outputs_in_place():
+    model, x = Gated(), torch.randn(2, 10, 16)
+    before = regard.monitor(model).step(x)
+    with torch.no_grad():
+        model.project.weight[32:] *= 2
+        model.project.bias[32:] *= 2
+    assert regard.monitor(model).step(x)["attention/output_norm"] == pytest.approx(2 * before["attention/output_norm"])
+    compared(model, (x,), {}, all_rows)
+
+
 class TestWhatIsShown:
     def sampled(self, steps=4):
         torch.manual_seed(0)

@@ -117,9 +117,9 @@ def _stacks(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 
 def _likeness(entry: Entry) -> Any:
     """What entries must share to be measured as one, whose heads are those of all of them."""
-    call, output = entry.call, entry.output
+    call, norms = entry.call, entry.output_norms
     assert call is not None
-    assert output is not None
+    assert norms is not None
     if _tells_heads_apart(call.mask) or call.zeroed.atoms or (call.sinks is not None and not call.sinks.dim()):
         return id(entry)
     kept = (
@@ -127,7 +127,7 @@ def _likeness(entry: Entry) -> Any:
         for atom in call.mask.atoms
         for value in (type(atom), *vars(atom).values())
     )
-    tensors = (call.query, call.key, output, *(() if call.sinks is None else (call.sinks,)))
+    tensors = (call.query, call.key, norms, *(() if call.sinks is None else (call.sinks,)))
     shapes = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
     real = None if entry.real is None else entry.real.cpu().numpy().tobytes()
     return shapes, call.scale, call.softcap, tuple(kept), entry.kind, real
@@ -145,17 +145,17 @@ def _stacked(stack: Sequence[Entry]) -> Entry:
         key=torch.cat([call.key for call in calls], 1),
         sinks=torch.cat(sinks, -1) if sinks else None,
     )
-    output = torch.cat([entry.output for entry in stack if entry.output is not None], 1)
+    norms = torch.cat([entry.output_norms for entry in stack if entry.output_norms is not None], 1)
     shape = first.shape[0], call.query.shape[1], *first.shape[2:]
-    return replace(first, shape=shape, call=call, attention=call.matrix(), output=output)
+    return replace(first, shape=shape, call=call, attention=call.matrix(), output_norms=norms)
 
 
 def _sums(stack: Sequence[Entry]) -> Iterator[_Sums]:
     """The sums of each entry of a stack; rows that are padding, or see no key, do not count."""
     entry = _stacked(stack)
-    call, matrix, output, real = entry.call, entry._without_padding, entry.output, entry._real_queries
+    call, matrix, norms, real = entry.call, entry._without_padding, entry.output_norms, entry._real_queries
     assert call is not None
-    assert output is not None
+    assert norms is not None
     possible = _possible(call)
     rows = possible > -torch.inf
     if real is not None:
@@ -163,7 +163,6 @@ def _sums(stack: Sequence[Entry]) -> Iterator[_Sums]:
     summary = matrix.summary(top=1)
     assert summary.top is not None
     assert summary.max_score is not None
-    norms = torch.linalg.vector_norm(output, dim=-1, dtype=torch.promote_types(output.dtype, torch.float32))
     rates = summary.entropy, possible.expand_as(norms), summary.top.weights[..., 0], norms, torch.ones_like(norms)
     entropy, most, *of_rows = torch.where(rows, torch.stack(rates), 0.0).sum((1, 3), dtype=torch.float64)
     sink = _of_sinks(entry, call, summary.received)

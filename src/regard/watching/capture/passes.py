@@ -65,7 +65,7 @@ class ModuleCalls:
             call = call.last(keep.rows)
         self._name, self.kind, self._graph, self._text = name, call.kind, keep.graph, text
         self._heads, self._shard, self.values = call.heads, call.shard, values
-        self.output: Tensor | None = None
+        self.output_norms: Tensor | None = None
         self._steps = Steps()  # with reductions, the steps that are not reduced yet
         self.beams = BeamSteps() if beams else None  # until the hypotheses are known
         self._reductions: Growing | None = None
@@ -212,7 +212,7 @@ class ModuleCalls:
             shard=self._shard,
             detached=None if self._graph else self._text.detached,
             real=self._place()[1],
-            output=self.output,
+            output_norms=self.output_norms,
         )
 
     def _joined(self) -> tuple[AttentionCall, AttentionMatrix | None]:
@@ -536,7 +536,9 @@ class Passes:
         calls = placed.text.add(placed.key, placed.call, matrix, beams=beams, values=values)
         if calls.values is not None and value is not None:
             calls.values.take(value)
-        calls.output = output if self._keep.outputs else None
+        if self._keep.outputs and output is not None:  # at once: the model may change it in place
+            dtype = torch.promote_types(output.dtype, torch.float32)
+            calls.output_norms = torch.linalg.vector_norm(output, dim=-1, dtype=dtype)
 
     # Which text a call belongs to
 

@@ -65,7 +65,7 @@ class Entry:
     first_head: int = 0
     shard: Shard | None = None  # which heads the call has, where other ranks have the others
     values: Values | None = None  # with keep=("matrix", "value")
-    output: Float[Tensor, "batch heads queries width"] | None = None  # what the attention returned to a monitor
+    output_norms: Float[Tensor, "batch heads queries"] | None = None  # of what the attention returned to a monitor
     detached: Detached | None = None  # notes when numbers without a gradient are read
     real: Bool[Tensor, "batch tokens"] | None = None  # tokens that are not padding; the queries are the last of these
     real_keys: Bool[Tensor, "batch keys"] | None = None  # None: all are, or nothing is known

@@ -38,7 +38,7 @@ class Keep(NamedTuple):
     values: bool = False
     gradients: bool = False
     graph: bool = False  # the matrix stays a part of the autograd graph
-    outputs: bool = False  # what each attention returned goes with the matrix
+    outputs: bool = False  # the length of what each attention returned goes with the matrix
     rows: int | None = None  # only the last rows of a prompt, and all rows of later steps; None: all rows
 
     @property
