@@ -145,7 +145,8 @@ monitor.picture()
 # `monitor.step(ids[:2])`.
 #
 # Call `step` at the end of a training step, as above: while the GPU works through that step, Python prepares the
-# sample. What `step` returns is a mapping that waits for the GPU when a number of it is asked for; `monitor.samples`,
+# sample. What `step` returns is a mapping that waits for the GPU when a number of it is asked for (`dict(…)` of it is a
+# plain dict, as `json.dumps` needs); `monitor.samples`,
 # `monitor.alarms`, `print(monitor)` and `monitor.report(…)` wait for all samples. Alarms of a sample come with its
 # numbers. Other dtypes than bfloat16, and masks that hide padding, make a sample wait for the GPU.
 #

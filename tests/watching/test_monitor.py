@@ -2,7 +2,9 @@
 
 import copy
 import csv
+import json
 import math
+import pickle
 import re
 import sys
 import types
@@ -455,6 +457,35 @@ class TestNumbersThatArriveLater:
         assert first["attention/entropy"] == monitor.samples[0].overall["attention/entropy"]
         monitor.step(ids)
         assert str(monitor).startswith("step 2")
+
+    def test_they_join_other_numbers(self):
+        """As the dict does that `log` gets."""
+        monitor = regard.monitor(GPT(), every=1)
+        numbers = monitor.step(torch.randint(40, (2, 10)))
+        expected = monitor.samples[0].numbers
+        assert numbers | {"loss": 1.0} == expected | {"loss": 1.0}
+        assert {"loss": 1.0} | numbers == {"loss": 1.0} | expected
+        assert json.loads(json.dumps(dict(numbers))) == expected
+        pickle.dumps(monitor)
+
+    def test_a_sample_keeps_its_numbers(self, late, monkeypatch):
+        """If the wait for it is interrupted, and if the samples before it are dropped."""
+        ids, layers = torch.randint(40, (2, 10)), head_numbers.Measured.layers
+        monitor = regard.monitor(GPT(), every=1)
+        late[0] = 100
+        first, second = monitor.step(ids), monitor.step(ids.flip(1))
+
+        def interrupted(*_):
+            monkeypatch.setattr(head_numbers.Measured, "layers", layers)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(head_numbers.Measured, "layers", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dict(first)
+        samples = monitor.samples.copy()
+        monitor.samples.clear()
+        assert [first, second] == [sample.numbers for sample in samples]
+        assert [sample.step for sample in samples] == [0, 1]
 
     def test_a_sample_reads_nothing_from_the_device(self, monkeypatch):
         """The ids of the text would come from the GPU, layer by layer, each time after all that it has to do."""

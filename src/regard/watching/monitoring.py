@@ -7,7 +7,7 @@ from collections import UserDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -110,10 +110,10 @@ class Sample:
     def numbers(self) -> dict[str, float]:
         """All finite numbers, flat: "attention/layer03/head05/entropy", and `overall`."""
         return self.overall | {
-            name: value
+            f"attention/{layer}/head{head:02d}/{what}": value
             for layer, numbers in self.layers.items()
             for what, values in numbers.items()
-            for name, value in zip(_names(layer, what, len(values)), values, strict=True)
+            for head, value in enumerate(values)
             if isfinite(value)
         }
 
@@ -134,20 +134,24 @@ class Sample:
 class _Later(UserDict[str, float]):
     """The numbers of a sample; the first question for one of them waits for the device."""
 
-    def __init__(self, monitor: Monitor, place: int):
-        self._monitor, self._place = monitor, place
+    sample: Sample  # from when it has arrived
+
+    def __init__(self, monitor: Monitor):
+        self._monitor = monitor
 
     @cached_property
     def data(self) -> dict[str, float]:  # type: ignore[override]
-        return self._monitor.samples[self._place].numbers
+        self._monitor.arrived(wait=True)
+        return self.sample.numbers
 
     def __bool__(self) -> bool:
         return True
 
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]
+        return self.data | dict(other)
 
-@cache
-def _names(layer: str, what: str, heads: int) -> list[str]:
-    return [f"attention/{layer}/head{head:02d}/{what}" for head in range(heads)]
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:  # type: ignore[override]
+        return dict(other) | self.data
 
 
 def monitor(
@@ -198,8 +202,8 @@ class Monitor:
         if self.every < 1:
             raise InputError(f"every must be at least 1 step. Got {self.every}.")
         self._samples: list[Sample] = []
-        self._measured: deque[tuple[int, Measured]] = deque()  # samples on their way from the device, by their steps
-        self._tell: Callable[[Sample], object] = lambda _: None  # a callback, where there is one
+        self._late: deque[tuple[int, Measured, _Later]] = deque()  # samples on their way from the device
+        self._tell: Callable[[Sample], object] | None = None  # of a callback
         self._labels: dict[str, str] = {}  # of the layers, by module
         self._first: dict[str, Numbers] = {}  # of each layer, when it first ran
         self._highest: dict[str, float] = {}
@@ -222,24 +226,28 @@ class Monitor:
         model = _plain(self.model)
         with _undisturbed(model):
             measured = measure(model, args, kwargs, self.group)
-        if measured is not None:
-            self._measured.append((max(self.steps - 1, 0), measured))
+        if measured is None:  # the first rank has the numbers
+            return {}
+        later = _Later(self)
+        self._late.append((max(self.steps - 1, 0), measured, later))
         self.arrived()  # by now the device has work, and an earlier sample may be there
-        return {} if measured is None else _Later(self, len(self._samples) + len(self._measured) - 1)
+        return later
 
     def arrived(self, wait: bool = False) -> None:
         """Hand over the samples whose numbers have arrived; `wait` for all."""
-        while self._measured and (wait or self._measured[0][1].arrived()):
-            step, measured = self._measured.popleft()
-            layers = measured.layers(self._labels)
+        while self._late and (wait or self._late[0][1].arrived()):
+            step, measured, later = self._late[0]
+            layers = measured.layers(self._labels)  # waits for the device, and may be interrupted
+            self._late.popleft()
             for layer, of_heads in layers.items():
                 self._first.setdefault(layer, of_heads)
                 self._highest[layer] = max(self._highest.get(layer, 0.0), fmean(of_heads["entropy"]))
-            sample = Sample(step, layers, tuple(alarms(step, layers, self._first, self._highest)))
+            later.sample = sample = Sample(step, layers, tuple(alarms(step, layers, self._first, self._highest)))
             self._samples.append(sample)
             if self.log is not None:
                 self.log(sample.numbers, step)
-            self._tell(sample)
+            if self._tell is not None:
+                self._tell(sample)
 
     @property
     def samples(self) -> list[Sample]:
@@ -378,24 +386,16 @@ def _plain(model: nn.Module) -> nn.Module:
 @contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """Run without dropout; afterwards, modes and torch's random numbers are as before."""
-    modules = list(model.modules())
-    devices = {
-        parameter.device for module in modules for parameter in module._parameters.values() if parameter is not None
-    }
-    training = [module for module in modules if module.training]
+    devices = {parameter.device for parameter in model.parameters()}
+    training = [module for module in model.modules() if module.training]
     with ExitStack() as undo:
         for kind in {device.type for device in devices} - {"cpu"} or {"cuda"}:  # and those of the CPU
             own = [device for device in devices if device.type == kind]
             undo.enter_context(torch.random.fork_rng(own, device_type=kind))
-        undo.callback(_set_training, training, True)
-        _set_training(training, False)
+        for module in training:
+            undo.callback(setattr, module, "training", True)
+            module.training = False
         yield
-
-
-def _set_training(modules: Sequence[nn.Module], training: bool) -> None:
-    for module in modules:
-        plain = type(module).__setattr__ is nn.Module.__setattr__  # ten times as slow, for what is no tensor or module
-        (object.__setattr__ if plain else setattr)(module, "training", training)
 
 
 def _map(sample: Sample, name: str, layers: Sequence[str]) -> NDArray[np.float64]:
