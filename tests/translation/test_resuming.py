@@ -116,6 +116,10 @@ def test_sampled_segmentations_depend_on_the_seed_alone():
     assert some == words.encode_many(texts, sampling=0.1, seed=1)
     assert some != words.encode_many(texts, sampling=0.1, seed=2)
     assert len({tuple(ids) for ids in some[::4]}) > 1
+    for seed in (2**32 - 1, 2**53):  # SentencePiece ignores the first, and refuses the other
+        first = words.encode_many(texts, sampling=0.1, seed=seed)
+        words.encode_many(texts, sampling=0.1, seed=1)
+        assert first == words.encode_many(texts, sampling=0.1, seed=seed)
     assert words.encode_many(texts, sampling=1e4, seed=1) == words.encode_many(texts)  # hardly random: the best one
 
 

@@ -125,7 +125,7 @@ class Vocabulary:
         import sentencepiece  # here, so that `import regard` stays light
 
         def sample() -> list[list[int]]:
-            sentencepiece.set_random_generator_seed(seed)
+            sentencepiece.set_random_generator_seed(seed % (2**32 - 1))  # it ignores 2**32 - 1, and refuses more
             options = {"enable_sampling": True, "alpha": sampling, "nbest_size": -1, "num_threads": 1}
             return self._pieces.Encode(lines, **options)  # type: ignore[no-any-return]
 
