@@ -51,7 +51,7 @@ def test_version(capsys):
 
 QUICK = [
     ["--version"], ["--help"], [], ["nonsense"], ["translate", "--help"], ["steps", "--example", "bad"],
-    ["see", "-o", "picture.bmp"],
+    ["see", "-o", "picture.bmp"], ["quiz", "--code"], ["quiz", "--code", "4"], ["quiz", "99"],
 ]  # fmt: skip
 WITHOUT_TORCH = f"""
 import sys
@@ -66,15 +66,16 @@ print(codes, sorted({{"torch", "rich.console"}} & set(sys.modules)))
 """
 
 
-def test_what_needs_no_torch_does_not_wait_for_it():
+def test_what_needs_no_torch_does_not_wait_for_it(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH],
+        cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(Path(regard.__file__).parents[1])},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "[0, 0, 0, 2, 0, 2, 2] []"
+    assert done.stdout.splitlines()[-1] == "[0, 0, 0, 2, 0, 2, 2, 2, 0, 2] []"
 
 
 STARTING = """

@@ -110,7 +110,8 @@ def _run(arguments: Sequence[str] | None) -> None:
     if "run" not in options:
         parser.print_help()
         return
-    _load()
+    if options.needs_torch:
+        _load()
     options.run(options)
 
 

@@ -47,6 +47,7 @@ class Command(NamedTuple):
     epilog: str
     run: Callable[[argparse.Namespace], None]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    needs_torch: bool = True
 
     def register(self, commands: Any) -> None:
         """Add a parser for this command to argparse's subparsers.
@@ -60,7 +61,7 @@ class Command(NamedTuple):
         texts = {"help": self.help, "description": self.description, "epilog": self.epilog}
         parser = commands.add_parser(self.name, **texts, formatter_class=argparse.RawDescriptionHelpFormatter)
         self.add_options(parser)
-        parser.set_defaults(run=self.run)
+        parser.set_defaults(run=self.run, needs_torch=self.needs_torch)
 
 
 def add_picture_options(parser: argparse.ArgumentParser, *, title: bool = True) -> None:

@@ -370,4 +370,4 @@ def _read_reply(console: Console, letters: list[str]) -> str | None:
 
 
 _HELP_QUIZ = "questions on how attention works, checked and explained"
-QUIZ = Command("quiz", _HELP_QUIZ, _ABOUT_QUIZ, _EXAMPLES_QUIZ, _run_quiz, _add_quiz_options)
+QUIZ = Command("quiz", _HELP_QUIZ, _ABOUT_QUIZ, _EXAMPLES_QUIZ, _run_quiz, _add_quiz_options, needs_torch=False)
