@@ -253,7 +253,7 @@ def through(residual, norm):
     return alike, size
 
 
-print("residual  norm   alike after layer 1, 2, 6, 12      size after layer 12")
+print("residual  norm   alike after 1, 2, 6, 12 layers     size after 12 layers")
 for residual in (False, True):
     for norm in (False, True):
         alike, size = through(residual, norm)
