@@ -215,7 +215,7 @@ FRAMES = {
     "forgettable": (lambda: _record().forgettable(2), ("layer", "weight")),
     "effects": (
         lambda: regard.effects(Layer(), torch.randn(1, 4, 16)),
-        ("name", "change", "before", "after", "layer", "head"),
+        ("name", "change", "before", "after", "layer", "head", "estimate", "true", "start", "end"),
     ),
 }
 

@@ -234,7 +234,8 @@ def test_a_scan_prints_and_draws():
     model, inputs = made("Llama"), _one("Llama")
     heads, words = (regard.effects(model, inputs, by, tokens=WORDS) for by in ("head", "word"))
     assert str(heads).splitlines()[0] == "without each head: how far the output moved"
-    assert re.fullmatch(r"layer \d head \d\s+[\d.e-]+ nats   token \d+ [\d.]+ % → [\d.]+ %", str(heads).splitlines()[1])
+    assert re.fullmatch(r"\s+moved  token \d+ before +after", str(heads).splitlines()[1])
+    assert re.fullmatch(r"layer \d head \d\s+[\d.e-]+ nats\s+[\d.]+ %\s+[\d.]+ %", str(heads).splitlines()[2])
     assert str(words).endswith("… and 1 more")
     assert "<table" in heads._repr_html_()
     picture = heads.picture()
@@ -244,7 +245,7 @@ def test_a_scan_prints_and_draws():
     assert words.picture().kind == "bars"
     hidden = regard.effects(made("BERT"), _one("BERT"))
     assert "%" in str(hidden)
-    assert "→" not in str(hidden)
+    assert "before" not in str(hidden)
 
 
 def test_what_a_scan_refuses():

@@ -21,7 +21,6 @@ from regard.watching.monitoring import Alarm, Monitor, Sample, monitor
 from regard.watching.questions.atlas import Atlas
 from regard.watching.questions.cache import cache_scores, press
 from regard.watching.questions.effects import Effect, Effects, effect, effects
-from regard.watching.questions.estimates import Estimated, Estimates
 from regard.watching.questions.looks import Heads, Looks, Rollout, Spans
 from regard.watching.questions.speech import Speech
 from regard.watching.questions.why import Terms, Why
@@ -36,8 +35,6 @@ __all__ = [
     "Effect",
     "Effects",
     "Entry",
-    "Estimated",
-    "Estimates",
     "Heads",
     "Link",
     "Looks",

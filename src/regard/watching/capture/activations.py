@@ -91,25 +91,21 @@ class Replacement(NamedTuple):
         return x
 
 
+def put(replacements: Sequence[Replacement], part: str, x: Tensor, first: int = 0) -> Tensor:
+    """Return a part of a call with the numbers that replace it; `first` is the position of its first token."""
+    for each in replacements:
+        x = each.put(x, first) if each.part == part else x
+    return x
+
+
 def put_inputs(replacements: Sequence[Replacement], call: AttentionCall, value: Tensor) -> tuple[AttentionCall, Tensor]:
     """Return a call and its values with the queries, keys and values that are replaced."""
-    for each in replacements:
-        if each.part == "query":
-            call = replace(call, query=each.put(call.query, call.queries.start))
-        elif each.part in ("key", "value"):  # one for each head, as the heads of a group may now differ
-            group = call.query.shape[1] // call.key.shape[1]
-            key, value = (x.repeat_interleave(group, 1) if group > 1 else x for x in (call.key, value))
-            key = each.put(key, call.keys.start) if each.part == "key" else key
-            value = each.put(value, call.keys.start) if each.part == "value" else value
-            call = replace(call, key=key)
-    return call, value
-
-
-def put_output(replacements: Sequence[Replacement], call: AttentionCall, output: Tensor) -> Tensor:
-    """Return the output of a call with the outputs that are replaced."""
-    for each in replacements:
-        output = each.put(output, call.queries.start) if each.part == "output" else output
-    return output
+    key, group = call.key, call.query.shape[1] // call.key.shape[1]
+    if group > 1 and any(each.part in ("key", "value") for each in replacements):  # the heads of a group may differ
+        key, value = key.repeat_interleave(group, 1), value.repeat_interleave(group, 1)
+    query = put(replacements, "query", call.query, call.queries.start)
+    key, value = (put(replacements, part, x, call.keys.start) for part, x in (("key", key), ("value", value)))
+    return (replace(call, query=query, key=key) if replacements else call), value
 
 
 class Run:

@@ -22,7 +22,7 @@ from regard.errors import WatchError
 from regard.matrix import AttentionMatrix
 from regard.scores import cut
 from regard.support import Bool
-from regard.watching.capture.activations import put_inputs, put_output
+from regard.watching.capture.activations import put, put_inputs
 from regard.watching.capture.calls import AttentionCall, Placed, joined_parts
 from regard.watching.capture.links import Changes, LocatedLink, Seen
 from regard.watching.capture.masks import LazyMask, Pattern
@@ -495,7 +495,8 @@ class Passes:
                 self._parts[placed.name].append((placed.call, matrix))
             elif not self._keep.nothing:
                 self._record(placed, matrix, value, output)
-        output = put_output(self._changes.replacements.get(placed.key, ()), placed.call, output)
+        replacements = self._changes.replacements.get(placed.key, ())
+        output = put(replacements, "output", output, placed.call.queries.start)
         output = self._changes.without_heads(placed.name, output, placed.call.all_heads, placed.call.heads)
         if self._changes.listener is not None:
             output = self._changes.listener(placed.key, placed.call, value, output)

@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, Literal, NamedTuple, overload
+from itertools import islice, product, zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from rich.text import Text
 from torch import Tensor, nn
 
-from regard.drawing import Picture, bars, curves, matrix
+from regard.drawing import Picture, bars, curves, lines, matrix
+from regard.drawing.svg import Canvas, measure
 from regard.drawing.terminal import html_table, percent, told_apart, visible
 from regard.errors import InputError
 from regard.nn import Transformer
@@ -22,17 +24,9 @@ from regard.support import Float, one_of, progress, some_of, whole
 from regard.watching.capture.activations import PARTS, Activation, Activations, Replacement, Run
 from regard.watching.capture.links import Link, Seen, Without
 from regard.watching.capture.session import Watching
-from regard.watching.questions.estimates import (
-    Estimated,
-    Estimates,
-    Joined,
-    Slopes,
-    Variant,
-    graph_of_activations,
-    wide,
-)
+from regard.watching.questions.estimates import FROZEN, Joined, Slopes, Variant, graph_of_activations, wide
 from regard.watching.questions.looks import Answer, Span, named_spans
-from regard.watching.questions.why import run_again
+from regard.watching.questions.why import run_again, token_id
 from regard.watching.record.record import Record
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Place, Tokens, Vocabulary
@@ -46,7 +40,8 @@ _WIDTH, _NAME = 24, 40  # terminal cells of a token in a table, of a name
 _ANSWER = 300  # characters of an answer
 _PARTS = {"head": "output", "layer": "output"} | {part: part for part in PARTS[1:]}  # what changes of a head
 _BY = (*_PARTS, "link", "word", "sentence", "message")
-_LINES, _ROWS = 10, 20  # at most: printed lines, rows of a table in a notebook
+_LINES, _ROWS = 10, 20  # at most: printed lines, rows of a table in a notebook or picture
+_BAR = 150.0  # pixels of the largest bar of a picture
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,9 +91,7 @@ class Effect:
         lines = [*self.changes, self._summary()]
         if self.logits:
             rows = [(visible(spelt(self.tokenizer, n), _WIDTH), percent(a), percent(b)) for n, a, b in self.moved()]
-            rows.insert(0, (self._place(), "before", "after"))
-            width = max(len(row[0]) for row in rows)
-            lines += [f"{token:<{width}}  {before:>8} {after:>8}" for token, before, after in rows]
+            lines += _aligned([(self._place(), "before", "after"), *rows])
         if self.answers is not None:
             before, after = (visible(texts[0], _ANSWER) for texts in self.answers)
             lines += [f"before: {before}", f"after:  {after if after != before else 'the same'}"]
@@ -333,75 +326,156 @@ class _Subject:
 
 
 class Moved(NamedTuple):
-    """How far the output moved without one head, layer or span; and the probability of the answer, before and after."""
+    """A change, how far the output moved by it, and the probability of the answer before and after; None: not run."""
 
     name: str
-    change: float = 0.0  # in nats, or as a share of the length of a vector
+    change: float | None = None  # in nats, or as a share of the length of a vector
     before: float | None = None
     after: float | None = None
     layer: int | None = None
     head: int | None = None
+    estimate: float | None = None  # of `true`
+    true: float | None = None  # how far the log-probability of the answer moved, or the difference of two logits
+    start: str = ""  # of a link: the words that look
+    end: str = ""  # and the words that are looked at
 
 
 @dataclass(frozen=True, repr=False)
 class Effects(Answer[Moved]):
-    """What each of many changes does to the output, the largest effect first.
+    """What each of many changes does to the output, the largest effect, or the largest estimate, first.
+
+    Without a head that carries the answer, its log-probability falls: `estimate` and `true` are negative.
 
     >>> print(Effects("without each word", (Moved("dog", 0.7, 0.5, 0.25),), "nats", "' hungry'"))
     without each word: how far the output moved
-    dog   0.7 nats   ' hungry' 50 % → 25 %
+             moved  ' hungry' before  after
+    dog   0.7 nats              50 %   25 %
+    >>> items = Moved("layer 5 head 0", estimate=-2.5, true=-2.0), Moved("layer 1 head 3", estimate=0.5)
+    >>> print(Effects("without each head", items, "nats", "' hungry'"))  # doctest: +ELLIPSIS
+    without each head: how far ' hungry' moved, in nats
+                    estimate   true
+    layer 5 head 0     -2.50  -2.00
+    layer 1 head 3     +0.50
+    An estimate takes the model after the change as linear. ...
     """
 
     about: str
     items: tuple[Moved, ...]
     unit: str  # "nats", or "" for a share of the length of a vector
     answer: str = ""  # the token whose probability is compared
+    words: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # of the links: their starts, their ends
+
+    @property
+    def correlation(self) -> float | None:
+        """The correlation (Pearson) of estimates and true effects, where at least three were run and they differ."""
+        pairs = np.array([(each.estimate, each.true) for each in self if None not in (each.estimate, each.true)])
+        if len(pairs) < 3 or not pairs.std(0).all():
+            return None
+        return float(np.corrcoef(pairs.T)[0, 1])
+
+    @property
+    def _estimated(self) -> bool:
+        return any(each.estimate is not None for each in self)
 
     def __str__(self) -> str:
-        shown = [(visible(each.name, _NAME), self._size(each.change), self._answer(each)) for each in self[:_LINES]]
-        width, size = (max((len(row[n]) for row in shown), default=0) for n in (0, 1))
-        lines = [f"{name:<{width}}  {change:>{size}}   {answer}".rstrip() for name, change, answer in shown]
-        more = [f"… and {len(self) - _LINES} more"] if len(self) > _LINES else []
-        return "\n".join([f"{self.about}: how far the output moved", *lines, *more])
-
-    def _size(self, change: float) -> str:
-        return f"{change:.2g} nats" if self.unit else percent(change)
-
-    def _answer(self, each: Moved) -> str:
-        if each.before is None or each.after is None:
-            return ""
-        return f"{visible(self.answer, _NAME)} {percent(each.before)} → {percent(each.after)}"
+        title, *notes = self._caption
+        columns, *rows = self._table(_LINES)
+        more = [f"… and {len(self) - _LINES:,} more"] if len(self) > _LINES else []
+        return "\n".join([title, *_aligned([columns, *rows]), *more, *notes])
 
     def _repr_html_(self) -> str:
-        columns = ("without", "moved", f"{self.answer} before", "after")
-        count = 2 if all(each.before is None for each in self) else 4
-        rows = [(each.name, self._size(each.change), each.before, each.after)[:count] for each in self[:_ROWS]]
-        return html_table(rows, columns[:count], caption=self.about, more=len(self) - _ROWS)
+        columns, *rows = self._table(_ROWS)
+        return html_table(rows, columns, caption=". ".join(self._caption), more=len(self) - _ROWS)
+
+    @property
+    def _caption(self) -> list[str]:
+        """What the numbers are; of estimates, how good those are that were run, and what they leave out."""
+        if not self._estimated:
+            return [f"{self.about}: how far the output moved"]
+        correlation, count = self.correlation, sum(each.true is not None for each in self)
+        checked = [] if correlation is None else [f"correlation of the {count} that were run: {correlation:.2f}"]
+        return [f"{self.about}: how far {visible(self.answer, _NAME)} moved, in nats", *checked, FROZEN]
+
+    def _table(self, count: int) -> list[tuple[str, ...]]:
+        """Return the names of the columns, and the rows of the first items."""
+        if self._estimated:
+            rows = [(each.name, _signed(each.estimate), _signed(each.true)) for each in self[:count]]
+            return [("", "estimate", "true"), *rows]
+        columns = ("", "moved", f"{visible(self.answer, _NAME)} before", "after")
+        shown = [(each.name, self._size(each.change), _share(each.before), _share(each.after)) for each in self[:count]]
+        return [row[: 4 if any(each.before is not None for each in self) else 2] for row in (columns, *shown)]
+
+    def _size(self, change: float | None) -> str:
+        return "" if change is None else f"{change:.2g} nats" if self.unit else percent(change)
 
     def picture(self, title: str = "") -> Picture:
-        """Draw heads as a map of layers and heads, anything else as bars."""
-        caption = f"{self.about}: how far the output moved"
+        """Draw heads as a map of layers and heads, anything else as bars; of estimates, links over the words too."""
+        caption = ". ".join(self._caption)
+        if self._estimated:
+            return self._compared(title, caption)
+        changes = {each.name: each.change or 0.0 for each in self}
         if not self.items or any(each.head is None for each in self):
             caption += f", {self.unit}." if self.unit else ", as a share of a vector's length."
-            return bars({each.name: each.change for each in self[:_ROWS]}, title=title, caption=caption)
+            return bars(dict(islice(changes.items(), _ROWS)), title=title, caption=caption)
         layers = sorted({each.layer for each in self if each.layer is not None})
         numbers = np.zeros((len(layers), 1 + max(each.head or 0 for each in self)))
         for each in self:
-            numbers[layers.index(each.layer or 0), each.head or 0] += each.change
+            numbers[layers.index(each.layer or 0), each.head or 0] += each.change or 0.0
         largest = float(numbers.max()) or 1.0
         names = [f"layer {layer}" for layer in layers], [str(head) for head in range(numbers.shape[1])]
         return matrix(numbers / largest, *names, title=title, caption=f"{caption}. 100 % is {self._size(largest)}.")
 
+    def _compared(self, title: str, caption: str) -> Picture:
+        """Draw the links that were run over the words, and below them each change: its estimate, and as it is."""
+        shown = [each for each in self if each.true is not None][:_ROWS] or self[:_ROWS]
+        numbers = np.array([(each.estimate, each.true) for each in shown], float)  # None: nan
+        weights = np.zeros([len(side) for side in self.words])
+        for each, number in zip(shown, numbers, strict=True):
+            if each.start:
+                place = self.words[0].index(each.start), self.words[1].index(each.end)
+                weights[place] = abs(number[np.isfinite(number)][-1])
+        layout = "arcs" if self.words[0] == self.words[1] else "rows"
+        above = lines(weights / weights.max(), *self.words, layout=layout) if weights.any() else None
+        largest = np.nanmax(np.abs(numbers), initial=1e-9)
 
-@overload
+        def draw(canvas: Canvas) -> None:
+            if above is not None:
+                above.draw(canvas)
+            theme, top = canvas.theme, canvas.height + 26
+            zero = max((measure(each.name, 13) for each in shown), default=0.0) + 24 + _BAR
+            for n, word in enumerate(("estimate", "true")):
+                left, colour = zero - _BAR + 84 * n, theme.colours[1 - n]
+                canvas.rect(left, top - 10, 12, 8, fill=colour)
+                canvas.text(left + 17, top - 2, word, 12, fill=theme.muted)
+                for row, x in enumerate(np.nan_to_num(numbers[:, n]) / largest * _BAR):
+                    about = f"{shown[row].name}, {word}: {numbers[row, n]:+.3g}"
+                    canvas.rect(zero + min(x, 0), top + 14 + 26 * row + 9 * n, abs(x), 8, fill=colour, title=about)
+            for row, each in enumerate(shown):
+                canvas.text(zero - _BAR - 12, top + 27 + 26 * row, each.name, 13, anchor="end")
+                words = _signed(each.true) or _signed(each.estimate)
+                canvas.text(zero + _BAR + 10, top + 27 + 26 * row, words, 12, fill=theme.muted)
+            canvas.line(zero, top + 8, zero, top + 14 + 26 * len(shown), theme.muted)
+
+        return Picture("estimates", {"numbers": numbers}, draw, lambda _: Text(str(self)), title, caption)
+
+
+def _signed(number: float | None) -> str:
+    return "" if number is None else f"{number:+.2f}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else percent(share)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines: names on the left, numbers right-aligned."""
+    names, *columns = zip(*([visible(cell, _NAME) for cell in row] for row in rows), strict=True)
+    sides = [[f"{cell:<{max(map(len, names))}}" for cell in names]]
+    sides += [[f"{cell:>{max(map(len, column))}}" for cell in column] for column in columns]
+    return ["  ".join(cells).rstrip() for cells in zip(*sides, strict=True)]
+
+
 def effects(
-    model: nn.Module, inputs: Inputs, by: By = "head", *, estimate: Literal[True], **options: Any
-) -> Estimates: ...
-@overload
-def effects(
-    model: nn.Module, inputs: Inputs, by: By = "head", *, estimate: Literal[False] = False, **options: Any
-) -> Effects: ...
-def effects(  # type: ignore[misc]
     model: nn.Module,
     inputs: Inputs,
     by: By = "head",
@@ -418,7 +492,7 @@ def effects(  # type: ignore[misc]
     batch: int = 16,
     tokenizer: Any = None,
     tokens: Sequence[str] | None = None,
-) -> Effects | Estimates:
+) -> Effects:
     """Compare a model's output with its output without each head in turn, or without each layer, span or link.
 
     Args:
@@ -436,7 +510,8 @@ def effects(  # type: ignore[misc]
         layers: The layers where heads are changed and spans hidden; by default all.
         kind: The kind of attention there: "encoder", "decoder" or "cross".
         renormalise: Whether the weights that remain in a row are normalized to 1 again.
-        estimate: Estimate all changes from the gradient of one run, and run those with the largest estimates only.
+        estimate: Estimate all changes of heads, layers and links from the gradient of one run, which takes the model
+            after the change as linear, and run those with the largest estimates only.
         check: How many are run then.
         batch: How many changes run at once, as texts of one batch.
         tokenizer: Names the tokens, as in `watch`.
@@ -454,6 +529,8 @@ def effects(  # type: ignore[misc]
     names = _names(by, instead)
     if whole("batch", batch) < 1 or whole("check", check) < 0:
         raise InputError(f"batch must be at least 1, and check at least 0. Got {batch} and {check}.")
+    if estimate and not (names and {*names} <= {*_PARTS, "link"}):
+        raise InputError(f"estimates are of heads, their parts, layers and links. Got by = {by!r}.")
     if estimate and getattr(model, "training", False):
         raise InputError("the model is in training mode, in which dropout makes each run another: model.eval().")
     subject = _Subject(model, inputs, Vocabulary(tokenizer, tokens))
@@ -482,41 +559,56 @@ def effects(  # type: ignore[misc]
                 changed = subject.changed(len(now))
                 for text, variant in enumerate(now):
                     if source is None:
-                        changed.changes.add(variant.removed, renormalise=renormalise, text=text)
-                    else:
-                        changed.changes.replace(variant.replaced(source, plain.seen, text))
+                        changed.changes.add(variant.without, renormalise=renormalise, text=text)
+                        continue
+                    for name in plain.seen:
+                        if name.partition("#")[0] == variant.module:
+                            those = source.of_heads(name, Activation(variant.part), variant.heads, plain.seen)
+                            changed.changes.replace((name, each._replace(text=text)) for each in those)
                 with changed:
                     after, _ = subject.run(options, copies=len(now))
                 yield from after[:, places].to(wide(after.dtype))
                 advance(len(now))
 
     before = output.detach()[:, places].to(wide(output.dtype))
-    ids = _answer(answer, before[0, -1], tokenizer) if logits else ()
-    spelled = " against ".join(spelt(tokenizer, n) for n in ids)
+    tokens_of_answer = answer if isinstance(answer, tuple) else (answer,)
+    if len(tokens_of_answer) not in (1, 2):
+        raise InputError(f"answer is a token or two: the first against the second. Got {answer!r}.")
+    top = int(before[0, -1].argmax())
+    ids = [top if each is None else token_id(each, before.shape[-1], tokenizer) for each in tokens_of_answer]
+
+    def odds(logits: Tensor) -> Tensor:
+        """Return the log-probability of the answer, or the difference of the logits of two."""
+        return logits.log_softmax(-1)[ids[0]] if len(ids) == 1 else logits[ids[0]] - logits[ids[1]]
+
+    def share(logits: Tensor) -> float:
+        """Return the probability of the answer, or of the first of two against the second."""
+        return float(odds(logits).exp() if len(ids) == 1 else odds(logits).sigmoid())
+
+    estimates: Sequence[float | None] = [None] * len(variants)
+    if slopes is not None:
+        estimates = slopes.backward(
+            lambda: odds(output[0, places[-1]].to(before)), plain.seen, modules, variants, source, joined
+        )
+    pairs = sorted(zip(variants, estimates, strict=True), key=lambda pair: -abs(pair[1] or 0.0))
+    moved = []
+    afters = outputs([each for each, _ in pairs[: check if estimate else None]])
+    for (each, amount), after in zip_longest(pairs, afters):
+        item = Moved(each.name, None, None, None, each.layer, each.head, amount, None, *each.link[1:])
+        if logits:
+            item = item._replace(before=share(before[0, -1]))
+        if after is not None:
+            item = item._replace(change=float(_distance(before, after[None], logits).mean()))
+        if after is not None and logits:
+            item = item._replace(after=share(after[-1]), true=float(odds(after[-1]) - odds(before[0, -1])))
+        moved.append(item)
+    if not estimate:
+        moved.sort(key=lambda each: -(each.change or 0.0))
     what = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:]))) or f"of {len(variants)}"
     about = f"without each {what}" if source is None else f"each {what} replaced by {source}"
-    odds = _log_odds(before[0, -1], ids) if logits else None
-    was = None if odds is None else _share(odds, ids)
-    if slopes is not None and odds is not None:
-        estimates = slopes.backward(
-            lambda: _log_odds(output[0, places[-1]].to(before), ids), plain.seen, modules, variants, source, joined
-        )
-        pairs = sorted(zip(estimates, variants, strict=True), key=lambda pair: -abs(pair[0]))
-        afters = outputs([variant for _, variant in pairs[:check]])
-        true = [float(_log_odds(after[-1], ids) - odds) for after in afters] + [None] * len(pairs[check:])
-        items = [
-            Estimated(each.name, amount, move, each.layer, each.head, *each.link[1:])
-            for (amount, each), move in zip(pairs, true, strict=True)
-        ]
-        words = (tuple(dict.fromkeys(name for pair in joined.values() for name in pair[n])) for n in (0, 1))
-        return Estimates(about, tuple(items), spelled, was or 0.0, (next(words), next(words)))
-    moved = []
-    for each, after in zip(variants, outputs(variants), strict=True):
-        change = float(_distance(before, after[None], logits).mean())
-        now = _share(_log_odds(after[-1], ids), ids) if logits else None
-        moved.append(Moved(each.name, change, was, now, each.layer, each.head))
-    moved.sort(key=lambda each: -each.change)
-    return Effects(about, tuple(moved), "nats" if logits else "", spelled)
+    spelled = " against ".join(spelt(tokenizer, n) for n in ids) if logits else ""
+    words = (tuple(dict.fromkeys(name for pair in joined.values() for name in pair[n])) for n in (0, 1))
+    return Effects(about, tuple(moved), "nats" if logits else "", spelled, (next(words), next(words)))
 
 
 def _names(by: By, instead: Source | None) -> tuple[str, ...]:
@@ -560,11 +652,11 @@ def _variants(
     for name, seen in modules.items() if part else ():
         label = name if alike[seen.layer, seen.kind] > 1 else f"{f'{seen.kind}, ' * several_kinds}layer {seen.layer}"
         if by == "layer":
-            yield Variant(label, seen.layer, None, name, "output", range(seen.heads))
+            yield Variant(label, seen.layer, None, name, "output", range(seen.heads), {name: range(seen.heads)})
             continue
         for head in range(seen.heads):
             words = f"{label} head {head}" + f" {by}" * (by != "head")
-            yield Variant(words, seen.layer, head, name, part, range(head, head + 1))
+            yield Variant(words, seen.layer, head, name, part, [head], {name: [head]})
     for each, (starts, ends) in joined.items() if by == "link" else ():
         for (start, row), (end, column) in product(starts.items(), ends.items()):
             if each == "cross" or column.start < row.start or (each == "encoder" and column != row):
@@ -602,39 +694,3 @@ def _compared(at: Place | None, plain: Watching, count: int) -> list[int]:
     if tokens is None or len(tokens) != count:
         tokens = Tokens.numbered(count)
     return list(tokens.find(at))
-
-
-def _answer(answer: Any, before: Tensor, tokenizer: Any) -> tuple[int, ...]:
-    """Return the id of the answer, by default of the most probable token; two ids of a pair."""
-    if not isinstance(answer, tuple):
-        return (_token(answer, before, tokenizer),)
-    if len(answer) != 2:
-        raise InputError(f"answer is a token or two: the first against the second. Got {answer!r}.")
-    return tuple(_token(each, before, tokenizer) for each in answer)
-
-
-def _log_odds(logits: Tensor, ids: Sequence[int]) -> Tensor:
-    """Return the log-probability of a token, or the difference of the logits of two."""
-    return logits.log_softmax(-1)[ids[0]] if len(ids) == 1 else logits[ids[0]] - logits[ids[1]]
-
-
-def _share(odds: Tensor, ids: Sequence[int]) -> float:
-    """Return the probability of the token, or of the first of two against the second."""
-    return float(odds.exp() if len(ids) == 1 else odds.sigmoid())
-
-
-def _token(answer: str | int | None, before: Tensor, tokenizer: Any) -> int:
-    """Return the id of the answer; by default of the most probable token."""
-    if answer is None:
-        return int(before.argmax())
-    if isinstance(answer, str):
-        if tokenizer is None:
-            raise InputError(f"answer = {answer!r} needs a tokenizer; or give the id of a token.")
-        ids = list(tokenizer.encode(answer, add_special_tokens=False))
-        if not ids:
-            raise InputError(f"answer must be a token. Got {answer!r}.")
-        return int(ids[0])
-    number = whole("answer", answer)
-    if not 0 <= number < len(before):
-        raise InputError(f"answer is the id of a token, from 0 to {len(before) - 1}. Got {number}.")
-    return number

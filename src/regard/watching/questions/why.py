@@ -24,7 +24,7 @@ from regard.drawing.matrices import tables
 from regard.drawing.terminal import Table, html_table
 from regard.errors import InputError, WatchError
 from regard.nn import Transformer
-from regard.support import Float, some_of
+from regard.support import Float, some_of, whole
 from regard.watching.questions.looks import Answer, key_side, phrase, query_side
 from regard.watching.record.entries import Entry, layer_of
 from regard.watching.record.tokens import Place, Tokens
@@ -67,10 +67,6 @@ class Terms(Answer[Term]):
     def of(self, name: str) -> float:
         """Return the sum of the terms of this name."""
         return math.fsum(term.amount for term in self if term.name == name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as values that JSON has."""
-        return {"about": self.about, "sum": self.sum, "terms": [term._asdict() for term in self]}
 
     def __str__(self) -> str:
         return "\n".join([f"{self.about}: {self.sum:.2f}, the sum of {len(self):,} terms", *_lines(self.items)])
@@ -150,12 +146,6 @@ class Why(Answer[Pair]):
             heads = [name for where, name in self.sources if where == side]
             raise InputError(f"the heads that write the {side} are {', '.join(heads) or 'none'}. Got {head!r}.")
         return self.sources[side, head]()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as values that JSON has; `heads` are those that `source` takes."""
-        heads = {side: [head for where, head in self.sources if where == side] for side in ("query", "key")}
-        sides = {"writers": self.writers, "key_writers": self.key_writers, "parts": self.parts.tolist()}
-        return {"about": self.about, "score": self.score, "heads": heads} | sides
 
     def __str__(self) -> str:
         return "\n".join([self._title, *_lines(self.items)])
@@ -252,7 +242,7 @@ def says(record: Any, token: str | int, other: str | int | None, at: Place | Non
         side = run.written
         place = len(side) - 1 if at is None else side.find(at)[-1]
         rows = run.logits(place)
-        ids = [run.token(each, len(rows[0])) for each in (token, other) if each is not None]
+        ids = [token_id(each, len(rows[0]), run.tokenizer) for each in (token, other) if each is not None]
         known, amount, shut = (row[ids[0]] - (row[ids[1]] if other is not None else 0.0) for row in rows)
         terms = run.parts(amount[None], shut[None])
         run.check(terms.parts, float(known))
@@ -409,6 +399,11 @@ class _Apart:
         return sources
 
     @property
+    def tokenizer(self) -> Any:
+        """What names the tokens."""
+        return self._open.tokenizer
+
+    @property
     def written(self) -> Tokens:
         """The text whose next tokens the model predicts."""
         return query_side(self.entry(self._reader))
@@ -428,19 +423,19 @@ class _Apart:
             rows.append(logits[self._sequence][_rows(run.record[self._reader], self._sequence)][place])
         return rows
 
-    def token(self, token: str | int, count: int) -> int:
-        """Return the id of a token among so many."""
-        if isinstance(token, int):
-            if not 0 <= token < count:
-                raise InputError(f"a token is a number from 0 to {count - 1}. Got {token}.")
-            return token
-        tokenizer = self._open.tokenizer
+
+def token_id(token: str | int, count: int, tokenizer: Any) -> int:
+    """Return the id of a token among so many."""
+    if isinstance(token, str):
         if tokenizer is None:
-            raise InputError(f"{token!r} needs a tokenizer: watch with tokenizer=…, or give the id of the token.")
+            raise InputError(f"{token!r} needs a tokenizer: tokenizer=…; or give the id of the token.")
         ids = list(tokenizer.encode(token, add_special_tokens=False))
         if len(ids) != 1:
             raise InputError(f"{token!r} is {len(ids)} tokens, {ids}: give the id of one of them.")
-        return int(ids[0])
+        token = int(ids[0])
+    if not 0 <= whole("a token", token) < count:
+        raise InputError(f"a token is a number from 0 to {count - 1}. Got {token}.")
+    return token
 
 
 def _gradients(of: Tensor, leaves: list[Tensor], each: Tensor | None = None) -> tuple[Tensor | None, ...]:
