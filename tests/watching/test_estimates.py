@@ -127,15 +127,16 @@ def test_activations_of_another_run_are_those_of_plain_hooks(model, part):
         (name,) = record.at(layer=layer, kind=kind)
         n = names.index(name)
         expected = dense.run(
-            inputs, lambda what, at, x: put(x, [0, 3], calls[n][part]) if (what, at) == (part, n) else x
+            inputs, lambda what, at, x: put(x, [2, 3], calls[n][part]) if (what, at) == (part, n) else x
         )
         plain = dense.run(inputs)
-    what = Activation(part, layers=layer, heads=[0, 3], kind=kind)
+    # Both heads have one key and value in Llama, where as many heads are chosen as there are keys and values.
+    what = Activation(part, layers=layer, heads=[2, 3], kind=kind)
     found = regard.effect(model, inputs, instead={what: record})
     torch.testing.assert_close(found.before, plain, atol=1e-9, rtol=1e-9)
     torch.testing.assert_close(found.after, expected, atol=1e-9, rtol=1e-9)
     assert float((expected - plain).abs().max()) > 1e-3
-    assert found.changes == (f"{part} of layer 1, heads 0, 3{', decoder' * (kind is not None)} is that of another run",)
+    assert found.changes == (f"{part} of layer 1, heads 2, 3{', decoder' * (kind is not None)} is that of another run",)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -266,6 +267,8 @@ def test_estimates_are_gradients_times_changes_of_dense_attention(model):
                 kind = f"{entry.kind}, " if isinstance(model, regard.Transformer) else ""
                 kinds[f"{kind}layer {entry.layer} head {head}" + f" {part}" * (part != "head")] = amount
     assert {each.name: each.estimate for each in found} == pytest.approx(kinds, abs=1e-9)
+    sizes = [abs(each.estimate) for each in found]
+    assert sizes == sorted(sizes, reverse=True)
     assert [each.true is not None for each in found] == [n < 3 for n in range(len(found))]
     first = next(each for each in found if each.true is not None)
     kind = first.name.partition(",")[0] if isinstance(model, regard.Transformer) else None
@@ -392,6 +395,9 @@ def test_it_prints_and_draws():
     assert lines[-2] == f"correlation of the 12 that were run: {found.correlation:.2f}"
     assert lines[-1].startswith("An estimate takes the model after the change as linear.")  # what is frozen
     assert len(lines) == 15
+    pairs = torch.tensor([(each.estimate, each.true) for each in found if each.true is not None])
+    assert len(pairs) == 12  # two more than are printed
+    assert found.correlation == pytest.approx(float(torch.corrcoef(pairs.T)[0, 1]), abs=1e-4)
     assert "<table" in found._repr_html_()
     picture = found.picture(title="why")
     assert picture.numbers["numbers"].shape == (12, 2)

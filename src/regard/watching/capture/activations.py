@@ -133,7 +133,7 @@ class Run:
         """Return a part of some heads at some positions of a text; of a key or value, that of their group."""
         x = self.parts[part if part not in PARTS else name][part][text]
         group = self.parts[name]["query"].shape[1] // len(x) if part in PARTS else 1
-        x = x if len(heads) == len(x) else x[heads // group]
+        x = x if group == 1 and len(heads) == len(x) else x[heads // group]
         return x if len(rows) == x.shape[1] else x[:, rows]
 
 
@@ -173,19 +173,19 @@ class Activations:
     ) -> list[Replacement]:
         """Return what replaces an activation of heads of a module in one text of a run."""
         if what.part == "pattern":
-            return [
-                each for part in ("query", "key") for each in self.of_heads(name, Activation(part), heads, here, text)
-            ]
+            sides = (self.of_heads(name, Activation(part), heads, here, text) for part in ("query", "key"))
+            return [each for side in sides for each in side]
         if any(name not in run.seen for run in self._runs):
             raise InputError(f"the other run has no attention called {name}. It has {some_of([*self._runs[0].seen])}.")
         keys, chosen = what.part in ("key", "value"), torch.tensor([*heads])
         side, theirs = here[name].sides[keys], [run.seen[name].sides[keys] for run in self._runs]
         numbers = _numbers(side[text], what.tokens)
         if self._mean:
-            pairs = [
-                (run, n, each) for run, texts in zip(self._runs, theirs, strict=True) for n, each in enumerate(texts)
+            tokens = [
+                run.of(name, what.part, chosen, n, _rows(each, range(len(each))))
+                for run, texts in zip(self._runs, theirs, strict=True)
+                for n, each in enumerate(texts)
             ]
-            tokens = [run.of(name, what.part, chosen, n, _rows(each, range(len(each)))) for run, n, each in pairs]
             found = torch.cat(tokens, 1).double().mean(1, keepdim=True)
         else:
             if len(theirs[0]) not in (1, len(side)):

@@ -98,9 +98,7 @@ class Again(NamedTuple):
     record: Record
     output: Any
     modules: Mapping[str, nn.Module]
-    projections: Mapping[
-        str, nn.Module | None
-    ]  # the output projections, as far as known, by the module of the attention
+    projections: Mapping[str, nn.Module | None]  # output projections, by the module of the attention, as far as known
     tokenizer: Any
     seen: Mapping[str, Seen]  # where nothing was recorded
 

@@ -9,6 +9,6 @@ passages.py  the pictures of a record; of a long text, a passage of it
 speech.py    `Speech`: when each word was spoken, by the alignment heads of Whisper
 cache.py     which tokens a key-value cache may forget; a press for kvpress
 why.py       `why`, `says`: a score or a logit as a sum over heads, feed-forward layers and embeddings
+estimates.py estimates of many effects from one gradient: which heads and links carried an answer
 effects.py   `effect`, `effects`: what changes in the output without some heads, links or spans, or with another run's
-estimates.py the estimates of many effects from one gradient: which heads and links carried an answer
 """

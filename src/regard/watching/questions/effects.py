@@ -412,7 +412,7 @@ class Effects(Answer[Moved]):
         """Draw heads as a map of layers and heads, anything else as bars; of estimates, links over the words too."""
         caption = ". ".join(self._caption)
         if self._estimated:
-            return self._compared(title, caption)
+            return self._beside_estimates(title, caption)
         changes = {each.name: each.change or 0.0 for each in self}
         if not self.items or any(each.head is None for each in self):
             caption += f", {self.unit}." if self.unit else ", as a share of a vector's length."
@@ -425,7 +425,7 @@ class Effects(Answer[Moved]):
         names = [f"layer {layer}" for layer in layers], [str(head) for head in range(numbers.shape[1])]
         return matrix(numbers / largest, *names, title=title, caption=f"{caption}. 100 % is {self._size(largest)}.")
 
-    def _compared(self, title: str, caption: str) -> Picture:
+    def _beside_estimates(self, title: str, caption: str) -> Picture:
         """Draw the links that were run over the words, and below them each change: its estimate, and as it is."""
         shown = [each for each in self if each.true is not None][:_ROWS] or self[:_ROWS]
         numbers = np.array([(each.estimate, each.true) for each in shown], float)  # None: nan
