@@ -307,6 +307,9 @@ def test_estimates_of_links_are_those_of_dense_attention(name, renormalise):
                 expected[f"{start} → {end}"] = moved(hidden)
     assert {each.name: each.estimate for each in found} == pytest.approx(expected, abs=1e-9)
     assert {(each.start, each.end) for each in found} == {("a", "b"), ("c", "a"), ("c", "b")}
+    by_layer = [regard.effects(model, inputs, "link", spans=spans, layers=[n], check=0, **options) for n in range(3)]
+    sums = {name: sum(each.estimate for one in by_layer for each in one if each.name == name) for name in expected}
+    assert sums == pytest.approx(expected, abs=1e-9)
     single = regard.effect(model, inputs, without=Link(range(7, 9), range(2, 4)), renormalise=renormalise)
     before, after = (x[0, -1].log_softmax(-1)[7] for x in (single.before, single.after))
     true = next(each.true for each in found if each.name == "c → a")
