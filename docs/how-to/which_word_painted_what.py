@@ -136,8 +136,8 @@ print("the same:", torch.allclose(torch.from_numpy(sum(maps) / len(maps)), ours)
 #
 # In that report, `record.over` takes longer than eager attention: the tokens were named anew for every block and step,
 # in Python. Since then they are named once, and one fused forward for each block is what is left. The difference of the
-# two maps is that of eager attention in bf16: its scores are rounded before the softmax. On a CPU, `record.over` was
-# ten times nearer to float64. The script now says both errors.
+# two maps is that of eager attention in bf16: its scores are rounded before the softmax. The script
+# now says how far each of them is from float64.
 #
 # ## Guidance
 #

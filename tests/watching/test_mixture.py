@@ -156,6 +156,10 @@ def test_what_does_not_fit_is_refused(esm):
         regard.Record(record._passes).contacts()
     with pytest.raises(regard.InputError, match="1 layers have 4 heads"):
         record.at(layer=0).contacts()
+    ids = _proteins()[0][:1]
+    ids[0, 20] = 2  # two chains: transformers leaves out the weights of the middle <eos>
+    with pytest.raises(regard.InputError, match=r"single chain\. Got <eos> inside"):
+        _watched(_esm(), ids, torch.ones_like(ids)).contacts()
     with pytest.raises(regard.InputError, match="one list of whole numbers"):
         record.mix()[[1, 2], [3, 4]]
     with pytest.raises(regard.InputError, match="logsumexp is about a softmax"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from regard.watching.images.families import Grid
+from regard.watching.images.families import Grid, in_order
 from regard.watching.record.tokens import Tokens
 
 # What each class of denoiser puts first in its joint sequence of text and image ("" where the image looks at the text
@@ -77,12 +77,7 @@ class Latents:
 
 @lru_cache(maxsize=8)  # the blocks and steps of a model have the same
 def _patches(shapes: tuple[tuple[int, int], ...], start: int) -> tuple[Grid, ...]:
-    sizes = [rows * columns for rows, columns in shapes]
-    tokens = torch.split(torch.arange(start, start + sum(sizes)), sizes)
-    return tuple(
-        Grid(part.view(shape), n, aspect=shape[1] / shape[0], painted=True)
-        for n, (part, shape) in enumerate(zip(tokens, shapes, strict=True))
-    )
+    return in_order(shapes, torch.arange(start, start + sum(rows * columns for rows, columns in shapes)), painted=True)
 
 
 def read_latents(model: Any, inputs: Mapping[str, Any]) -> Latents | None:
@@ -94,10 +89,11 @@ def read_latents(model: Any, inputs: Mapping[str, Any]) -> Latents | None:
     (first, argument), text = known, inputs["encoder_hidden_states"].shape[1]
     shape = inputs[argument]
     if argument == "img_shapes":
-        each = shape[0] if isinstance(shape[0], list) else [shape[0]]
-        return Latents(first, text, [(rows, columns) for _, rows, columns in each], scaled=False)
-    if argument == "img_ids":  # (image, row, column) of each token
+        shapes = [(rows, columns) for _, rows, columns in (shape[0] if isinstance(shape[0], list) else shape[:1])]
+    elif argument == "img_ids":  # (image, row, column) of each token
         places = shape.reshape(-1, shape.shape[-1])[: inputs["hidden_states"].shape[1]]
         each = [places[places[:, 0] == n] for n in places[:, 0].unique()]
-        return Latents(first, text, [(len(p[:, 1].unique()), len(p[:, 2].unique())) for p in each], scaled=False)
-    return Latents(first, text, [tuple(shape.shape[-2:])], scaled=True)
+        shapes = [(len(p[:, 1].unique()), len(p[:, 2].unique())) for p in each]
+    else:
+        shapes = [tuple(shape.shape[-2:])]
+    return Latents(first, text, shapes, scaled=not argument.startswith("img_"))

@@ -71,6 +71,40 @@ def side_by_side(parts: Sequence[Sequence[Tensor]]) -> Tensor:
     return torch.cat([torch.cat(list(row), -1) for row in parts], -2)
 
 
+def joined(parts: Sequence[Sequence[Grid]], **facts: Any) -> Grid:
+    """Join equal grids in rows and columns: the tiles of an image, the frames of a video.
+
+    >>> joined([[Grid(torch.arange(4).view(2, 2)), Grid(torch.arange(4, 8).view(2, 2))]], name="2 frames")
+    Grid(2 × 4 patches of image 0 (2 frames): tokens 0 to 7)
+    """
+    tokens = side_by_side([[grid.tokens for grid in row] for row in parts])
+    shown = [[grid.brightness for grid in row if grid.brightness is not None] for row in parts]
+    aspect = parts[0][0].aspect * len(parts[0]) / len(parts)
+    return Grid(tokens, aspect=aspect, brightness=side_by_side(shown) if all(shown) else None, **facts)
+
+
+def in_order(
+    shapes: Sequence[Sequence[int]], tokens: Int[Tensor, " tokens"], painted: bool = False
+) -> tuple[Grid, ...]:
+    """Return images of these shapes, whose patches are the tokens, image by image and row by row."""
+    parts = torch.split(tokens, [rows * columns for rows, columns in shapes])
+    each = enumerate(zip(parts, shapes, strict=True))
+    return tuple(Grid(part.view(h, w), n, aspect=w / h, painted=painted) for n, (part, (h, w)) in each)
+
+
+def inside(region: Box, box: Box) -> Box:
+    """Return the box of a part of a region."""
+    top, left, bottom, right = region
+    high, wide = bottom - top, right - left
+    return top + box[0] * high, left + box[1] * wide, top + box[2] * high, left + box[3] * wide
+
+
+def tile_boxes(high: int, wide: int, region: Box = _ALL) -> tuple[Box, ...]:
+    """Return the boxes of equal tiles of a region, row by row."""
+    places = [(i, j) for i in range(high) for j in range(wide)]
+    return tuple(inside(region, (i / high, j / wide, (i + 1) / high, (j + 1) / wide)) for i, j in places)
+
+
 def find_patch(grids: Sequence[Grid], patch: Patch) -> int:
     """Return the token of a patch."""
     if not grids:
@@ -176,19 +210,6 @@ class View:
 def is_video(inputs: Mapping[str, Any]) -> bool:
     """Whether a model is shown the frames of videos, and no image."""
     return inputs.get("pixel_values_videos") is not None and inputs.get("pixel_values") is None
-
-
-def strip(grids: Sequence[Grid]) -> Grid:
-    """Join the grids of all frames, which have one shape, in a row.
-
-    >>> strip([Grid(torch.arange(4).view(2, 2)), Grid(torch.arange(4, 8).view(2, 2))])
-    Grid(2 × 4 patches of image 0 (2 frames): tokens 0 to 7)
-    """
-    shown = [grid.brightness for grid in grids if grid.brightness is not None]
-    return Grid(
-        side_by_side([[grid.tokens for grid in grids]]), 0, f"{len(grids)} frames", aspect=len(grids) * grids[0].aspect,
-        brightness=side_by_side([shown]) if shown else None, frames=len(grids),
-    )  # fmt: skip
 
 
 def read_views(model: Any, config: Any, inputs: Mapping[str, Any]) -> list[View] | None:
@@ -306,23 +327,11 @@ def _tile_boxes(model: Any, size: Tensor, height: int, width: int, side: int) ->
     pixels = config.vision_config.image_size
     high, wide = functions.get_anyres_image_grid_shape(size, config.image_grid_pinpoints, pixels)
     scale = min(high * pixels / height, wide * pixels / width)
-    axes = [(high, min(-(-height * scale // 1), high * pixels)), (wide, min(-(-width * scale // 1), wide * pixels))]
-
-    def shares(axis: int, start: float, stop: float) -> tuple[float, float]:
-        """Convert pixels of all tiles to shares of the image."""
-        count, length = axes[axis]
-        padding = (count * pixels - length) // 2
-        return (start - padding) / length, (stop - padding) / length
-
-    rows, columns = torch.meshgrid(torch.arange(high * side), torch.arange(wide * side), indexing="ij")
-    left = functions.unpad_image(torch.stack([rows, columns]), size)
-    cell = pixels / side
-    (top, bottom), (start, stop) = (
-        shares(axis, int(left[axis].min()) * cell, (int(left[axis].max()) + 1) * cell) for axis in (0, 1)
-    )
-    boxes = []
-    for i in range(high):
-        for j in range(wide):
-            (a, c), (b, d) = shares(0, i * pixels, (i + 1) * pixels), shares(1, j * pixels, (j + 1) * pixels)
-            boxes.append((a, b, c, d))
-    return (top, start, bottom, stop), tuple(boxes)
+    tall, broad = (min(-(-length * scale // 1), n * pixels) for length, n in ((height, high), (width, wide)))
+    above, before = (high * pixels - tall) // 2, (wide * pixels - broad) // 2
+    tiles = -above / tall, -before / broad, (high * pixels - above) / tall, (wide * pixels - before) / broad
+    places = torch.meshgrid(torch.arange(high * side), torch.arange(wide * side), indexing="ij")
+    rows, columns = functions.unpad_image(torch.stack(places), size)
+    ends = rows.min() / high, columns.min() / wide, (rows.max() + 1) / high, (columns.max() + 1) / wide
+    top, left, bottom, right = (float(end) / side for end in ends)
+    return inside(tiles, (top, left, bottom, right)), tile_boxes(high, wide, tiles)

@@ -26,11 +26,13 @@ from regard.watching.images.families import (
     Grid,
     View,
     anyres,
+    in_order,
     is_video,
+    joined,
     patch_order,
     read_views,
     side_by_side,
-    strip,
+    tile_boxes,
     tower_of,
 )
 from regard.watching.record.tokens import Tokens
@@ -115,16 +117,14 @@ class StatedImages:
     def _by_id(self, batch: int) -> list[list[Grid]]:
         if self._token is None or not isinstance(self._ids, Tensor) or any(len(image) > 2 for image in self.stated):
             return self._by_number(-1 if self._ids is None else self._ids.shape[-1], batch)
-        sizes = [rows * columns for rows, columns in self.stated]
-        texts = []
+        count, texts = sum(rows * columns for rows, columns in self.stated), []
         for row in self._ids:
             places = (row == self._token).nonzero().flatten().cpu()
-            if len(places) != sum(sizes):
+            if len(places) != count:
                 raise InputError(
-                    f"images = {list(self.stated)} are {sum(sizes)} tokens, but the text has {len(places)} for images"
+                    f"images = {list(self.stated)} are {count} tokens, but the text has {len(places)} for images"
                 )
-            parts = enumerate(zip(torch.split(places, sizes), self.stated, strict=True))
-            texts.append([Grid(part.view(h, w), image, aspect=w / h) for image, (part, (h, w)) in parts])
+            texts.append([*in_order(self.stated, places)])
         return [texts[n * len(texts) // batch] for n in range(batch)]
 
 
@@ -201,7 +201,9 @@ class ReadImages:
             return tokens
         if self._video:
             grids = [
-                [strip(frames)] if len({frame.tokens.shape for frame in frames}) == 1 else frames for frames in grids
+                [joined([frames], name=f"{len(frames)} frames", frames=len(frames))] if len(shapes) == 1 else frames
+                for frames in grids
+                for shapes in [{frame.tokens.shape for frame in frames}]
             ]
         if tokens is None:
             of_tower = role == "tower" or self._kind == "queries"
@@ -258,11 +260,9 @@ class ReadImages:
                 start += image.views
         elif self._kind == "tiles":
             for tiles, _ in chain.from_iterable(map(self._arranged, self._views_of_texts)):
-                high, wide = len(tiles), len(tiles[0])
-                for n, view in enumerate(chain.from_iterable(tiles) if high * wide > 1 else ()):
-                    row, column = divmod(n, wide)
-                    box = (row / high, column / wide, (row + 1) / high, (column + 1) / wide)
-                    yield view, f"tile {n + 1}", box
+                views, boxes = [*chain(*tiles)], tile_boxes(len(tiles), len(tiles[0]))
+                names = (f"tile {n}" for n in range(1, len(views) + 1))
+                yield from zip(views, names, boxes, strict=True) if len(views) > 1 else ()
 
     # The language model
 
@@ -321,14 +321,10 @@ class ReadImages:
     def _grids_of(self, views: Sequence[int]) -> list[Grid]:
         """Return the images of a text that has these views."""
         grids = {n: _merged(self._views[n], self._places[n][:, 1]) for n in views}
-        brightness = {n: grid.brightness for n, grid in grids.items() if grid.brightness is not None}
         images: list[Grid] = []
         for number, (tiles, whole) in enumerate(self._arranged(views)):
-            tokens = side_by_side([[grids[n].tokens for n in row] for row in tiles])
-            shown = side_by_side([[brightness[n] for n in row] for row in tiles])
-            aspect = grids[tiles[0][0]].aspect * len(tiles[0]) / len(tiles)
             name = "" if whole is None else "tiles"
-            images.append(Grid(tokens, number, name, aspect=aspect, brightness=shown))
+            images.append(joined([[grids[n] for n in row] for row in tiles], image=number, name=name))
             images += [] if whole is None else [replace(grids[whole], image=number, name=WHOLE)]
         return images
 
@@ -404,12 +400,10 @@ class ReadImages:
         most = self._config.max_num_tiles
         shapes = [(high, wide) for high in range(1, most + 1) for wide in range(1, most + 1) if high * wide <= most]
         high, wide = shapes[ratio - 1]
-        rows = [range(row * wide, (row + 1) * wide) for row in range(high)]
         views = self._views[image * most : (image + 1) * most]
         patches = patch_order("rows", *views[0].shape, self._config) + 1
-        tokens = side_by_side([[patches + tile * step for tile in row] for row in rows])
-        shown = side_by_side([[views[tile].brightness for tile in row] for row in rows])
-        return Grid(tokens, aspect=wide / high, brightness=shown.cpu())
+        tiles = [_grid(views[tile], patches + tile * step) for tile in range(high * wide)]
+        return joined([tiles[start : start + wide] for start in range(0, high * wide, wide)])
 
 
 Images = StatedImages | ReadImages | Latents

@@ -22,7 +22,7 @@ from regard.drawing import Heat, Picture, overlay
 from regard.drawing.terminal import percent
 from regard.errors import InputError, MissingDependencyError
 from regard.support import Bool, Float, one_of
-from regard.watching.images.families import WHOLE, Box, Grid, Patch
+from regard.watching.images.families import WHOLE, Box, Grid, Patch, inside
 from regard.watching.images.images import correlation
 from regard.watching.questions.looks import key_side, mean_row, phrase, query_side, tokens_of, weights_to
 from regard.watching.questions.sinks import named
@@ -273,7 +273,7 @@ def fitted(pixels: NDArray[np.uint8], grid: Grid, fit: str | Box | None) -> tupl
             f"shown, in shares of the picture. Got {fit!r}."
         )
     regions = [("as you say", fit)] if isinstance(fit, tuple) else list(_regions(pixels.shape, grid.aspect, fit))
-    scores = [_agreement(pixels, _inside(region, grid.box), grid.brightness) for _, region in regions]
+    scores = [_agreement(pixels, inside(region, grid.box), grid.brightness) for _, region in regions]
     best = max((score for score in scores if score is not None), default=None)
     if best is None:  # one colour, or nothing known of what the model read
         ratio = pixels.shape[1] / pixels.shape[0] / grid.aspect
@@ -292,14 +292,7 @@ def fitted(pixels: NDArray[np.uint8], grid: Grid, fit: str | Box | None) -> tupl
     else:
         first = next(n for n, score in enumerate(scores) if score is not None and score >= best - _SLACK)
     name, region = regions[first]
-    return _inside(region, grid.box), name
-
-
-def _inside(region: Box, box: Box) -> Box:
-    """Return the box of a part of a region."""
-    top, left, bottom, right = region
-    high, wide = bottom - top, right - left
-    return top + box[0] * high, left + box[1] * wide, top + box[2] * high, left + box[3] * wide
+    return inside(region, grid.box), name
 
 
 def _regions(shape: tuple[int, ...], aspect: float, fit: str | None) -> Iterator[tuple[str, Box]]:

@@ -303,11 +303,17 @@ class Record(Mapping[str, Entry]):
         that grows with the number of residues and not with its square.
         """
         modules = {} if self.model is None else dict(self.model.named_modules())
-        head = next((module for name, module in modules.items() if f".{name}".endswith(_CONTACT_HEADS)), None)
+        name = next((name for name in modules if f".{name}".endswith(_CONTACT_HEADS)), "")
+        head, end = modules.get(name), getattr(modules.get(name.rpartition(".")[0]), "eos_idx", None)
         if not isinstance(head, nn.Linear):
             raise InputError(
                 "contacts need a regression over all heads in the model, as EsmModel has. With other weights: "
                 "record.mix(weights, symmetric=True, apc=True)."
+            )
+        ids = self._texts(sequence)[0].ids
+        if ids is not None and end in ids[0, 1:-1].tolist():  # whose weights `predict_contacts` leaves out
+            raise InputError(
+                "contacts are those of a single chain. Got <eos> inside of the text: watch each chain alone."
             )
         mixture = self.mix(head.weight, symmetric=True, apc=True, tokens=slice(1, -1), sequence=sequence)
         bias = 0.0 if head.bias is None else head.bias.detach()
