@@ -111,6 +111,7 @@ class ModelThread:
             if ended:
                 self._jobs.remove(job)
                 self._seconds = 0.8 * self._seconds + 0.2 * job.took
+                job.tell(None)  # last: who submits the next job then finds this one gone
             else:
                 self._turns.put(job)
 
@@ -129,7 +130,6 @@ class ModelThread:
         except Exception:
             traceback.print_exc(file=sys.stderr)
             job.tell({"error": BROKEN})
-        job.tell(None)
         return True
 
 
