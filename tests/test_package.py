@@ -132,10 +132,10 @@ def test_the_version_is_said_once():
 # What the package measures today. `test_the_size_stays` allows 3 % more: whoever adds, deletes first, or argues for a
 # higher number in the changelog. Whoever deletes lowers the number to the one that the test prints.
 SIZES = {
-    "files of Python": 140,
-    "lines of Python": 38_307,
-    "lines of Python in the largest room": 10_870,
-    "lines of JavaScript and CSS": 6_410,
+    "files of Python": 146,
+    "lines of Python": 40_337,
+    "lines of Python in the largest room": 12_092,
+    "lines of JavaScript and CSS": 6_667,
     "bytes of the README": 6_984,
 }
 
