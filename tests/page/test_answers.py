@@ -288,6 +288,36 @@ def test_tokens_find_and_ready(client, reading):
     assert client.get("/api/ready", params={"reading": name, "entry": 0}).json() == {"share": 1.0}
 
 
+@pytest.mark.parametrize("token", [None, 0, -1])
+def test_what_made_a_word_is_what_effects_say(client, reading, record, tiny_translator, token):
+    model, words = tiny_translator.model, tiny_translator.words
+    written = [*words.encode(reading["written"]), words.end]
+    inputs = torch.tensor([[*words.encode(TEXT), words.end]]), torch.tensor([[model.config.start, *written[:-1]]])
+    with torch.no_grad():
+        best = model(*inputs)[0].topk(2)
+    pairs = [(n, a if a != n else b) for n, (a, b) in zip(written, best.indices.tolist(), strict=True)]
+    leads = [
+        float(v[0] - v[1]) * (1 if i[0] == n else -1)
+        for n, i, v in zip(written, best.indices, best.values, strict=True)
+    ]
+    n = leads.index(min(leads)) if token is None else token % len(written)
+    params = {"reading": reading["id"], "kind": "cross"} | ({} if token is None else {"token": n})
+    answer = client.get("/api/made", params=params).json()
+    found = regard.effects(
+        model, [inputs[0], inputs[1][:, : n + 1]], ("head", "link"), answer=pairs[n], kind="cross", estimate=True,
+        tokenizer=tiny_translator.tokenizer,
+    )  # fmt: skip
+    assert (answer["token"], f"{answer['word']} against {answer['rival']}") == (n, found.answer)
+    shown = re.findall("<title>(.*), (estimate|true): (.*)</title>", answer["pictures"]["light"])
+    expected = {(each.name, "true"): each.true for each in found if each.true is not None}
+    expected |= {(each.name, "estimate"): each.estimate for each in found if each.true is not None}
+    assert len(shown) == len(expected) == 20
+    for name, what, number in shown:
+        assert float(number) == pytest.approx(
+            expected[name.replace("&gt;", ">").replace("&lt;", "<"), what], rel=1e-2, abs=1e-4
+        )
+
+
 def test_a_map_is_saved_as_a_file(client, reading):
     for asked, heads in (({}, 8), ({"heads": "3.0,3.2"}, 2)):
         answer = client.get("/api/save", params={"reading": reading["id"], **asked})
@@ -338,6 +368,8 @@ def test_a_map_is_saved_as_a_file(client, reading):
         ("why?reading=ID&entry=0&head=0&token=0&key=99", 400, "keys to"),
         ("why?reading=ID&entry=0&head=99&token=0", 400, "heads"),
         ("why?reading=nobody&entry=0&head=0&token=0", 404, "read the text again"),
+        ("made?reading=ID&kind=encoder&token=99", 400, "tokens are from 0 to"),
+        ("made?reading=ID&kind=x", 400, "cross"),
         ("save?reading=ID&heads=0.0,3.0", 400, "one kind"),
         ("save?reading=ID&heads=99.0", 400, "from 0 to"),
     ],

@@ -162,7 +162,7 @@ def test_why_a_head_looks_there_is_a_sum_that_python_gives(opened):
     with torch.no_grad(), regard.watch(translator.model) as record:
         translator.model(*inputs)
     terms = page.locator("#why section").nth(1).locator("li")
-    expect(page.locator("#why .pick[aria-pressed=true]")).to_have_text("dog")
+    expect(page.get_by_role("group", name="Look at").locator("[aria-pressed=true]")).to_have_text("dog")
     for minus in (None, 4):
         if minus is not None:
             page.get_by_role("group", name="And not at").get_by_role("button", name="food").click()
@@ -177,6 +177,41 @@ def test_why_a_head_looks_there_is_a_sum_that_python_gives(opened):
     expect(page).to_have_url(re.compile("minus=4"))
     page.get_by_role("group", name="Look at").get_by_role("button", name="food").click()
     expect(page.locator("#why .strong").first).to_have_text("0 = the sum of 1,444 terms".replace("0", "0.000", 1))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_made_a_word_is_what_effects_say(opened, theme, tmp_path):
+    page = opened(DOG_HASH + "&word=target.9")
+    page.emulate_media(color_scheme=theme)
+    page.get_by_role("tab", name="Why").click()
+    chosen = page.get_by_role("group", name="Word of the output").locator("[aria-pressed=true]")
+    expect(chosen).to_have_text("il")
+    page.get_by_role("button", name="What made this word").click()
+    drawing = page.get_by_role("img", name="Why “il”, and not “elle”?")
+    expect(drawing).to_contain_text("It leaves out that later heads may make up for the change", timeout=120_000)
+    translator = regard.Translator.default()
+    vocabulary, model = translator.words, translator.model
+    source = torch.tensor([[*vocabulary.encode("A dog ate the food because it was hungry."), vocabulary.end]])
+    *begun, il = vocabulary.encode("Un chien a mangé la nourriture parce qu'il")
+    *_, elle = vocabulary.encode("parce qu'elle")  # no space before it: another token than that of "elle" alone
+    found = regard.effects(
+        model, [source, torch.tensor([[model.config.start, *begun]])], ("head", "link"), answer=(il, elle),
+        kind="encoder", estimate=True, tokenizer=translator.tokenizer,
+    )  # fmt: skip
+    bars = re.findall("(.*), (estimate|true): (.*)", "\n".join(drawing.locator("rect title").all_text_contents()))
+    for word in ("estimate", "true"):
+        shown = {name: float(number) for name, what, number in bars if what == word}
+        assert shown == pytest.approx({each.name: getattr(each, word) for each in found[:10]}, rel=1e-2, abs=1e-3)
+    assert "it → dog: 100 %" in drawing.locator("path title").all_text_contents(), "the arc of the largest effect"
+    ink = {"light": "rgb(27, 31, 36)", "dark": "rgb(233, 237, 242)"}[theme]
+    expect(drawing.locator("text[data-pick]").first).to_have_css("fill", ink)
+    page.get_by_role("button", name="Save").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name="Picture as SVG").click()
+    download.value.save_as(tmp_path / "x.svg")
+    assert ">layer 5 head 0</text>" in (tmp_path / "x.svg").read_text()
+    page.get_by_role("group", name="Word of the output").get_by_role("button", name="faim").click()
+    expect(page.locator(".made svg")).to_have_count(0)
 
 
 def test_what_if_a_word_is_hidden_or_a_head_is_off(opened):

@@ -78,6 +78,7 @@ class Page:
             Route("/api/read", self._read, methods=["POST"]),
             Route("/api/reading/{id}", self._reading),
             Route("/api/why", self._why),
+            Route("/api/made", self._made),
             *(Route(f"/api/{name}", partial(self._answer, name=name)) for name in _QUESTIONS),
         ]
         handlers: dict[Any, Any] = dict.fromkeys((HTTPException, RegardError, Exception), _failed)
@@ -137,6 +138,13 @@ class Page:
         place = [query.number(name) for name in ("entry", "head", "token")]
         keys = [query.number(name) if name in query else None for name in ("key", "minus")]
         answer = await self.model.run(lambda: reading.why(*place, *keys))  # the model runs again
+        return Response(_json(answer), 200, _KEEP, "application/json")
+
+    async def _made(self, request: Request) -> Response:
+        query = _Query(request.query_params)
+        _, reading = await self._opened(query.text("reading"))
+        token, kind = query.number("token") if "token" in query else None, query.text("kind")
+        answer = await self.model.run(lambda: reading.made(token, kind))
         return Response(_json(answer), 200, _KEEP, "application/json")
 
     async def _opened(self, name: str) -> tuple[Part, Reading]:

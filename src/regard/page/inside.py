@@ -72,6 +72,7 @@ class Inside:
     memory: list[Tensor] = field(default_factory=list)  # the encoder's output, once
     ids: tuple[list[int], list[int]] = ((), ())  # type: ignore[assignment]
     off: Mapping[str, Collection[int]] = field(default_factory=dict)  # heads whose output is 0, by module
+    tokenizer: Any = None
 
     def tensors(self) -> list[Tensor]:
         """All tensors except the model's."""
@@ -79,9 +80,9 @@ class Inside:
 
 
 @contextmanager
-def kept_inputs(model: Transformer, off: Mapping[str, Collection[int]]) -> Iterator[Inside]:
+def kept_inputs(model: Transformer, off: Mapping[str, Collection[int]], tokenizer: Any = None) -> Iterator[Inside]:
     """Keep the inputs of all layers while a model reads one sentence."""
-    inside = Inside(model, ids=([], []), off=off)
+    inside = Inside(model, ids=([], []), off=off, tokenizer=tokenizer)
 
     def keep_input(_: Any, inputs: tuple[Any, ...], *, kept: list[Tensor]) -> None:
         kept.append(inputs[0][0].detach())

@@ -181,7 +181,7 @@ class TranslatorReader(Reader):
         with _hidden(model, hide):
             with _without(model, off):
                 sure = translation.confidence
-            with kept_inputs(model, off) as inside:
+            with kept_inputs(model, off, self.translator.tokenizer) as inside:
                 entries = list(translation.watch(without=off).values())
         foreign = self._english and not translation.looks_english
         english = "This does not look like English, which is what the model reads." if foreign else ""

@@ -23,8 +23,10 @@ from regard.maps import MapEntry, MatrixFeed
 from regard.maps.levels import FINEST
 from regard.page.inside import Inside, matrices, steps
 from regard.scores import causal, documents
-from regard.watching import Entry, watch
+from regard.support import one_of
+from regard.watching import Entry, effects, watch
 from regard.watching.questions.atlas import Role
+from regard.watching.questions.effects import spelt
 from regard.watching.questions.looks import SMALLEST, heads_between, key_side
 from regard.watching.questions.sinks import find_sinks
 from regard.watching.record.entries import shown
@@ -291,19 +293,49 @@ class Reading:
 
     def why(self, index: int, head: int, token: int, key: int | None, minus: int | None) -> dict[str, Any]:
         """Why a head looks at a key (None: that of the largest weight), and not at another: its score as a sum."""
-        if self.inside is None:
-            raise InputError("the page takes models of regard's own apart. For others, ask record.why in Python.")
+        inside = self._ours()
         entry, (rows, columns) = self.entry(index), self.entry(index).shape[2:]
         if head not in entry.heads or token >= rows or max(key or 0, minus or 0) >= columns:
             raise OutOfRangeError(f"heads are {entry.heads}, tokens from 0 to {rows - 1}, keys to {columns - 1}.")
         key = int(entry.matrix[0, head - entry.first_head, token].argmax()) if key is None else key
-        with torch.no_grad(), watch(self.inside.model) as record:
-            self.inside.model(*(torch.tensor([ids]) for ids in self.inside.ids))
+        with torch.no_grad(), watch(inside.model) as record:
+            inside.model(*(torch.tensor([ids]) for ids in inside.ids))
         found = record.why(token, key, layer=entry.layer, head=head, kind=entry.kind, minus=minus)
         lists: dict[str, Sequence[Any]] = {"pairs": found.items, "query": found.query, "key": found.key}
         listed = {name: [[term.name, term.amount] for term in terms[:_TERMS]] for name, terms in lists.items()}
         counts = {name: len(terms) for name, terms in lists.items()}
         return listed | {"key_token": key, "score": found.score, "counts": counts}
+
+    @torch.no_grad()
+    def made(self, token: int | None, kind: str) -> dict[str, Any]:
+        """The heads and links of a kind that made a written token (None: that of the smallest lead), as pictures.
+
+        Its lead is its logit less that of the most probable other token, the rival.
+        """
+        inside = self._ours()
+        one_of("kind", kind, ("encoder", "decoder", "cross"))
+        source, read = (torch.tensor([ids]) for ids in inside.ids)
+        written = torch.tensor([*read[0, 1:], source[0, -1]])[:, None]  # (tokens, 1); both texts end with </s>
+        if token is not None and token >= len(written):
+            raise OutOfRangeError(f"tokens are from 0 to {len(written) - 1}. Got {token}.")
+        logits = inside.model(source, read)[0]  # (tokens, vocabulary)
+        rivals = logits.scatter(1, written, -math.inf).max(1)
+        lead = logits.gather(1, written)[:, 0] - rivals.values
+        token = int(lead.argmin()) if token is None else token
+        pair = int(written[token]), int(rivals.indices[token])
+        found = effects(
+            inside.model, [source, read[:, : token + 1]], ("head", "link"), answer=pair, kind=kind, estimate=True,
+            tokenizer=inside.tokenizer,
+        )  # fmt: skip
+        word, rival = (spelt(inside.tokenizer, number) for number in pair)
+        drawing = found.picture(f"Why “{word}”, and not “{rival}”?")
+        themes = {theme: drawing.to_svg(theme=theme, transparent=True) for theme in ("light", "dark")}
+        return {"token": token, "word": word, "rival": rival, "pictures": themes}
+
+    def _ours(self) -> Inside:
+        if self.inside is None:
+            raise InputError("the page takes models of regard's own apart. For others, ask record.why in Python.")
+        return self.inside
 
     # The map
 

@@ -2,7 +2,7 @@
 // page itself: every visible box, line of text and canvas, in the colours of the screen.
 
 import {getBlob, headsOf, query} from "./api.js";
-import {handOver} from "./elements.js";
+import {filled, handOver} from "./elements.js";
 import {later, makeSvg, roving} from "./ui.js";
 
 const TWICE = 2; // pixels of a PNG for each pixel of the page
@@ -107,6 +107,7 @@ function addElement(svg, element, box) {
   const place = element.getBoundingClientRect();
   const {width, height} = place;
   const [x, y] = [place.left - box.left, place.top - box.top];
+  if (element.matches("svg[role=img]")) return svg.append(filled(element.cloneNode(true), {x, y, width, height}, []));
   if (element instanceof SVGSVGElement) return addLines(svg, element, x, y);
   addBox(svg, style, x, y, place);
   if (element instanceof HTMLCanvasElement) {

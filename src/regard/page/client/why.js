@@ -1,15 +1,16 @@
-// "Why": a score taken apart into what wrote the query and the key before this layer.
+// "Why": a score taken apart into what wrote the query and the key before this layer; what made a word of the output.
 
-import {getJson, query} from "./api.js";
+import {getJson, kindsOf, query} from "./api.js";
 import {kindInWords} from "./heads.js";
 import {chosenStep} from "./model.js";
-import {asNumber, make, showWords, shownWord} from "./ui.js";
+import {asNumber, button, make, showWords, shownWord, themeNow} from "./ui.js";
 
 const TITLES = {
   pairs: "By writer of the query × writer of the key",
   query: "By writer of the query",
   key: "By writer of the key",
 };
+const UNCHOSEN = "The word whose lead over the next best is smallest. Or choose a word.";
 
 /** The view "Why" in `root`. */
 export function openWhy(root, app) {
@@ -18,7 +19,8 @@ export function openWhy(root, app) {
   const body = make("div", {class: "beside"});
   const frozen = make("p", {class: "quiet"}, document.getElementById("meaning-why").textContent);
   const or = make("p", {class: "quiet"}, "and not at (choose a word, if you wish):");
-  root.append(make("div", {class: "card step"}, title, at, or, not), body, frozen);
+  const made = openMade(app);
+  root.append(make("div", {class: "card step"}, title, at, or, not), body, frozen, made.card);
   let shown = "";
 
   async function update() {
@@ -45,11 +47,60 @@ export function openWhy(root, app) {
   }
 
   return {
-    onReading: () => ((shown = ""), app.state.tab === "why" && update()),
+    onReading: () => ((shown = ""), made.onReading(), app.state.tab === "why" && update()),
     update,
-    onShow: update,
+    onShow: () => (made.onShow(), update()),
+    onTheme: made.paint,
     picture: () => root,
   };
+}
+
+/** "What made a word": the heads and links that carried a word of the output, once a button asks for them. */
+function openMade(app) {
+  const [words, kinds, drawing] = ["words", "kinds", "made"].map(name => make("div", {class: name}));
+  const said = make("p", {class: "quiet", role: "status"});
+  const run = button({class: "primary", click: ask}, "What made this word");
+  const parts = [make("h2", {}, "What made a word"), words, kinds, run, said, drawing];
+  const card = make("div", {class: "card step", hidden: true}, ...parts);
+  let [token, kind, found] = [null, "", null];
+
+  function show(nextToken, nextKind, answer = null) {
+    [token, kind, found] = [nextToken, nextKind, answer]; // no token: that of the smallest lead over another
+    const tokens = app.reading.sides.target.tokens.map((text, n) => [text, n]);
+    const all = kindsOf(app.reading).map((one, n) => [kindInWords(one), n, one]);
+    showWords(words, "Word of the output", tokens, token, n => show(n, kind));
+    showWords(kinds, "Kind of attention", all, kindsOf(app.reading).indexOf(kind), n => show(token, all[n][2]));
+    said.textContent = answer?.error?.message ?? (token === null ? UNCHOSEN : "");
+    run.disabled = false;
+    paint();
+  }
+
+  async function ask() {
+    const mine = (found = {});
+    run.disabled = true;
+    said.textContent = "The model runs without each of them…";
+    const address = query("/api/made", {reading: app.reading.id, kind, ...(token !== null && {token})});
+    const answer = await getJson(address).catch(error => ({error}));
+    if (found === mine) show(answer.token ?? token, kind, answer);
+  }
+
+  function paint() {
+    const svg = found?.pictures?.[themeNow()];
+    drawing.replaceChildren(...(svg ? [new DOMParser().parseFromString(svg, "image/svg+xml").documentElement] : []));
+    drawing.firstChild?.setAttribute("aria-label", `Why “${found.word}”, and not “${found.rival}”?`);
+  }
+
+  function onReading() {
+    card.hidden = !app.reading.inside;
+    if (!card.hidden) show(null, kindsOf(app.reading)[0]);
+    onShow();
+  }
+
+  function onShow() {
+    if (!card.hidden && !found && app.state.word?.side === "target") show(app.state.word.token, kind);
+  }
+
+  return {card, onReading, onShow, paint};
 }
 
 /** One sum: its largest terms, and the rest. */
