@@ -94,11 +94,12 @@ for last, difference in apart.items():
 
 # %%
 begun = vocabulary.encode("Un chien a mangé la nourriture parce qu'")
+il, elle = (vocabulary.encode(f"qu'{word}")[-1] for word in ("il", "elle"))  # after an apostrophe: other tokens
 for last in apart:
     source = torch.tensor([[*vocabulary.encode(f"A dog ate the food because it was {last}."), vocabulary.end]])
     with torch.no_grad(), regard.watch(model, tokenizer=translator.tokenizer) as written:
         model(source, torch.tensor([[model.config.start, *begun]]))
-    print(f"{last}: {written.says('il', 'elle')}")
+    print(f"{last}: {written.says(il, elle)}")
 
 # %% [markdown]
 # ## Which heads and links made the answer
@@ -109,8 +110,6 @@ for last in apart:
 
 # %%
 from regard import Activation
-
-il, elle = (vocabulary.encode(word)[0] for word in ("il", "elle"))
 
 
 def inputs(last):
@@ -136,7 +135,7 @@ answer = regard.effects(
     model,
     inputs("hungry"),
     ("head", "link"),
-    answer=("il", "elle"),
+    answer=(il, elle),
     kind="encoder",
     estimate=True,
     check=16,

@@ -368,6 +368,9 @@ def test_tokens_by_their_text(shipped):
     said = record.says("il", "elle")
     assert said.sum == pytest.approx(float(logits[0, -1, il] - logits[0, -1, elle]), abs=1e-3)
     assert str(said).startswith("il − elle after chien: ")
+    after_an_apostrophe = [shipped.words.encode(f"qu'{word}")[-1] for word in ("il", "elle")]
+    assert after_an_apostrophe != [il, elle]  # other tokens of the same text
+    assert str(record.says(*after_an_apostrophe)).startswith("il − elle after chien: ")
     with pytest.raises(InputError, match=r"'il elle' is 2 tokens"):
         record.says("il elle")
     with pytest.raises(InputError, match=r"a token is a number from 0 to"):

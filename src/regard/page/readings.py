@@ -26,9 +26,9 @@ from regard.scores import causal, documents
 from regard.support import one_of
 from regard.watching import Entry, effects, watch
 from regard.watching.questions.atlas import Role
-from regard.watching.questions.effects import spelt
 from regard.watching.questions.looks import SMALLEST, heads_between, key_side
 from regard.watching.questions.sinks import find_sinks
+from regard.watching.questions.why import spelt
 from regard.watching.record.entries import shown
 from regard.watching.record.tokens import Tokens
 

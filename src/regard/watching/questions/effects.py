@@ -26,7 +26,7 @@ from regard.watching.capture.links import Link, Seen, Without
 from regard.watching.capture.session import Watching
 from regard.watching.questions.estimates import FROZEN, Joined, Slopes, Variant, graph_of_activations, wide
 from regard.watching.questions.looks import Answer, Span, named_spans
-from regard.watching.questions.why import run_again, token_id
+from regard.watching.questions.why import run_again, spelt, token_id
 from regard.watching.record.record import Record
 from regard.watching.record.reductions import Keep
 from regard.watching.record.tokens import Place, Tokens, Vocabulary
@@ -154,15 +154,6 @@ def _distance(before: Tensor, after: Tensor, logits: bool) -> Float[Tensor, "bat
         return (before.exp() * (before - after)).sum(-1).clamp_min(0.0)
     moved: Tensor = (after - before).norm(dim=-1) / before.norm(dim=-1).clamp_min(1e-12)
     return moved
-
-
-def spelt(tokenizer: Any, number: int) -> str:
-    """Return a token id as text."""
-    if tokenizer is None:
-        return f"token {number}"
-    if hasattr(tokenizer, "decode"):
-        return repr(str(tokenizer.decode([number])))
-    return str(tokenizer.convert_ids_to_tokens([number])[0]).lstrip("▁")
 
 
 def effect(

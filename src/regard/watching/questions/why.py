@@ -237,16 +237,20 @@ def why(
 
 def says(record: Any, token: str | int, other: str | int | None, at: Place | None, sequence: int) -> Terms:
     """Answer `Record.says`."""
+    tokens = [each for each in (token, other) if each is not None]
     with torch.inference_mode(False), torch.enable_grad():
         run = _Apart(record, sequence)
         side = run.written
         place = len(side) - 1 if at is None else side.find(at)[-1]
         rows = run.logits(place)
-        ids = [token_id(each, len(rows[0]), run.tokenizer) for each in (token, other) if each is not None]
+        ids = [token_id(each, len(rows[0]), run.tokenizer) for each in tokens]
         known, amount, shut = (row[ids[0]] - (row[ids[1]] if other is not None else 0.0) for row in rows)
         terms = run.parts(amount[None], shut[None])
         run.check(terms.parts, float(known))
-    about = f"{token}" if other is None else f"{token} − {other}"
+    names = [
+        each if isinstance(each, str) else spelt(run.tokenizer, each) for each in (token, other) if each is not None
+    ]
+    about = " − ".join(names)
     return _terms(f"{about} after {side.word_at(place).text}", terms.writers, terms.parts[:, 0])
 
 
@@ -436,6 +440,15 @@ def token_id(token: str | int, count: int, tokenizer: Any) -> int:
     if not 0 <= whole("a token", token) < count:
         raise InputError(f"a token is a number from 0 to {count - 1}. Got {token}.")
     return token
+
+
+def spelt(tokenizer: Any, number: int) -> str:
+    """Return a token id as text."""
+    if tokenizer is None:
+        return f"token {number}"
+    if hasattr(tokenizer, "decode"):
+        return repr(str(tokenizer.decode([number])))
+    return str(tokenizer.convert_ids_to_tokens([number])[0]).lstrip("▁")
 
 
 def _gradients(of: Tensor, leaves: list[Tensor], each: Tensor | None = None) -> tuple[Tensor | None, ...]:
