@@ -395,7 +395,7 @@ def test_it_prints_and_draws():
     found = regard.effects(model, inputs, ("head", "link"), answer=(7, 8), tokens=WORDS, estimate=True, check=12)
     lines = str(found).splitlines()
     assert lines[0] == "without each head and link: how far token 7 against token 8 moved, in nats"
-    assert lines[-2] == f"correlation of the 12 that were run: {found.correlation:.2f}"
+    assert lines[-2] == f"Correlation of the 12 that were run: {found.correlation:.2f}"
     assert lines[-1].startswith("An estimate takes the model after the change as linear.")  # what is frozen
     assert len(lines) == 15
     pairs = torch.tensor([(each.estimate, each.true) for each in found if each.true is not None])

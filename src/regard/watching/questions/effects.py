@@ -384,7 +384,7 @@ class Effects(Answer[Moved]):
         if not self._estimated:
             return [f"{self.about}: how far the output moved"]
         correlation, count = self.correlation, sum(each.true is not None for each in self)
-        checked = [] if correlation is None else [f"correlation of the {count} that were run: {correlation:.2f}"]
+        checked = [] if correlation is None else [f"Correlation of the {count} that were run: {correlation:.2f}"]
         return [f"{self.about}: how far {visible(self.answer, _NAME)} moved, in nats", *checked, FROZEN]
 
     def _table(self, count: int) -> list[tuple[str, ...]]:
