@@ -13,7 +13,7 @@ from regard import support
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="reads Linux's high-water mark")
 
-TOKENS = 8_192  # dense: 2 heads × 8,192² × 4 bytes = 537 MB
+TOKENS = 10_240  # dense: 2 heads × 10,240² × 4 bytes = 839 MB
 LIMIT = 115  # MB (benchmarks/attention.py measures 100,000 tokens)
 
 PROBE = f"""
