@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.drawing import Picture
 from regard.drawing.terminal import percent, visible
 from regard.errors import InputError
+from regard.nn.model_folder import read_config
 from regard.support import progress, require_text, some_of, threads
 from regard.watching.capture.huggingface import load
 from regard.watching.capture.links import Link
@@ -359,8 +360,7 @@ def listen(model: Any, tokenizer: Any, extractor: Any, sound: Any, **options: An
 
 def reads_sound(model: Path) -> bool:
     """Whether a folder has a model that writes down sounds."""
-    config = model / "config.json"
-    return config.is_file() and json.loads(config.read_text(encoding="utf-8")).get("model_type") in ALIGNMENT
+    return (model / "config.json").is_file() and read_config(model).get("model_type") in ALIGNMENT
 
 
 def hear(model: Path, path: str) -> Speech:
