@@ -5,7 +5,7 @@ import {element} from "./elements.js";
 import {inOneLine} from "./feeds.js";
 import {decodeBlock, fromHalves} from "./weights.js";
 
-const wordHeight = 22, listed = 12, ends = {rows: 0.35, columns: 0.65};  // shares of the width, between which lines are
+const rowHeight = 22, listed = 12, ends = {rows: 0.35, columns: 0.65};  // shares of the width, between which lines are
 const hint = "Hover over a word to see its weights, click to keep it. Click a head to switch it, double-click for it alone.";
 
 /** Open the view in `root`; `about` and `blocks` are those of `_HeadsFeed.packed` in attention_lines.py. */
@@ -32,8 +32,8 @@ function openHeads(root, about, blocks) {
     const texts = bytes => JSON.parse(new TextDecoder().decode(bytes)).map(inOneLine);
     data = {weights: fromHalves(bits), keys, rows: texts(rows), columns: texts(columns), heads: next.heads.length};
     data.kept = keys.length / (data.rows.length * data.heads);
-    words.style.height = `${Math.max(data.rows.length, data.columns.length) * wordHeight}px`;
-    if (!layer && pinned) body.scrollTop = pinned.place * wordHeight - body.clientHeight / 2;
+    words.style.height = `${Math.max(data.rows.length, data.columns.length) * rowHeight}px`;
+    if (!layer && pinned) body.scrollTop = pinned.place * rowHeight - body.clientHeight / 2;
     if (layer && layer.kind !== next.kind) pinned = null;
     if (layer?.heads.length !== next.heads.length) {
       on.clear();
@@ -65,14 +65,14 @@ function openHeads(root, about, blocks) {
     if (!data) return;
     const chosen = hovered ?? pinned, isRow = chosen?.side === "rows", shares = new Map(), pen = canvas.getContext("2d");
     const {scrollTop: top, clientHeight: height, clientWidth: width} = body, shift = 12 / Math.max(data.heads, 8);
-    const first = Math.max(Math.floor(top / wordHeight) - 2, 0), last = first + Math.ceil(height / wordHeight) + 4;
+    const first = Math.max(Math.floor(top / rowHeight) - 2, 0), last = first + Math.ceil(height / rowHeight) + 4;
     const colours = [...swatches.children].map(node => getComputedStyle(node).borderLeftColor);
     Object.assign(canvas, {width: canvas.clientWidth * devicePixelRatio, height: height * devicePixelRatio});
     pen.scale(devicePixelRatio, devicePixelRatio);
     pen.lineWidth = 2;
     const [from, to] = isRow ? [chosen.place, chosen.place + 1] : chosen ? [0, Infinity] : [first, last];
     for (const head of on) {
-      const aside = (head - data.heads / 2) * shift - top + wordHeight / 2;  // lines of heads beside each other
+      const aside = (head - data.heads / 2) * shift - top + rowHeight / 2;  // lines of heads beside each other
       for (let row = from; row < Math.min(to, data.rows.length); row++) {
         for (let at = (head * data.rows.length + row) * data.kept, end = at + data.kept; at < end; at++) {
           const column = data.keys[at], weight = data.weights[at], other = isRow ? column : row;
@@ -81,8 +81,8 @@ function openHeads(root, about, blocks) {
           if (weight < 0.004) continue;  // weaker than one level of 255
           [pen.globalAlpha, pen.strokeStyle] = [weight, colours[head]];
           pen.beginPath();
-          pen.moveTo(ends.rows * width, row * wordHeight + aside);
-          pen.lineTo(ends.columns * width, column * wordHeight + aside);
+          pen.moveTo(ends.rows * width, row * rowHeight + aside);
+          pen.lineTo(ends.columns * width, column * rowHeight + aside);
           pen.stroke();
         }
       }
@@ -92,7 +92,7 @@ function openHeads(root, about, blocks) {
       const isChosen = chosen?.side === side && chosen.place === first + n;
       const node = element("span", {"data-side": side, "aria-current": isChosen}, text,
         share ? element("small", quiet, ` ${percentOf(share)}`) : null);
-      Object.assign(node.style, {top: `${(first + n) * wordHeight}px`, [side === "rows" ? "right" : "left"]: "65%"});
+      Object.assign(node.style, {top: `${(first + n) * rowHeight}px`, [side === "rows" ? "right" : "left"]: "65%"});
       if (share) node.style.background = `color-mix(in srgb, var(--map-accent) ${60 * share}%, transparent)`;
       return node;
     })));
@@ -112,7 +112,7 @@ function openHeads(root, about, blocks) {
 
   function hover({type, clientX, clientY}) {
     const {left, top, width} = words.getBoundingClientRect(), x = (clientX - left) / width, before = hovered;
-    const side = x < ends.rows ? "rows" : x > ends.columns ? "columns" : "", place = Math.floor((clientY - top) / wordHeight);
+    const side = x < ends.rows ? "rows" : x > ends.columns ? "columns" : "", place = Math.floor((clientY - top) / rowHeight);
     hovered = type !== "pointerleave" && data?.[side]?.[place] !== undefined ? {side, place} : null;
     if (before?.side !== hovered?.side || before?.place !== hovered?.place) draw();
   }
