@@ -247,10 +247,11 @@ def says(record: Any, token: str | int, other: str | int | None, at: Place | Non
         known, amount, shut = (row[ids[0]] - (row[ids[1]] if other is not None else 0.0) for row in rows)
         terms = run.parts(amount[None], shut[None])
         run.check(terms.parts, float(known))
-    names = [
-        each if isinstance(each, str) else spelt(run.tokenizer, each) for each in (token, other) if each is not None
-    ]
-    about = " − ".join(names)
+    tokens = [each for each in (token, other) if each is not None]
+    spelled = run.tokenizer is not None  # else a number stays a number
+    about = " − ".join(
+        [spelt(run.tokenizer, each) if spelled and isinstance(each, int) else f"{each}" for each in tokens]
+    )
     return _terms(f"{about} after {side.word_at(place).text}", terms.writers, terms.parts[:, 0])
 
 
