@@ -84,7 +84,7 @@ def test_the_walk_goes_on_into_the_next_layer_and_to_other_words_and_heads(opene
     expect(page.locator(".step").first).to_contain_text("Its embedding, times 19.6")
     model_head(page, "9.3").click()
     expect(page.locator(".step").first).to_contain_text("own attention")
-    page.locator(".pick", has_text="chien").click()
+    page.locator("#steps .pick", has_text="chien").click()
     expect(page.locator(".step").first).to_contain_text("x(chien)")
     expect(where).to_have_text("chien is in cross-attention, layer 0, head 3.")
     weights = record()["decoder.layers.0.cross"][0, 3, 1].tolist()
